@@ -105,7 +105,7 @@ def wanted_parts() -> list[str]:
 
 
 def _keep_settings(parts):
-    """Keeps the text and the vocabulary of this directory; raises UserError if they were others before."""
+    """Records the text and the vocabulary of this directory. Raises UserError if the recorded ones differ."""
     path, kept = _at("settings.json"), {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -115,7 +115,7 @@ def _keep_settings(parts):
     for flag, is_read in ((_INPUT_FILES, reads_text), (_VOCAB_FILE, reads_vocabulary)):
         if not is_read:
             continue
-        # Raises DataError if a file is missing, before anything is kept.
+        # expand_files raises DataError if a file is missing, before this function keeps anything.
         digest = files_digest(expand_files(flag.value.split(","))) if flag.value else ""
         if kept.setdefault(flag.name, flag.value) != flag.value:
             raise UserError(
@@ -131,7 +131,7 @@ def _keep_settings(parts):
 
 
 def run(name: str, part: Part, more: list[str]) -> None:
-    """Runs the benchmark of a part. Its output is shown and kept.
+    """Runs the benchmark of a part, and shows and keeps its output.
 
     Args:
         name: str. The part's name.
@@ -181,7 +181,7 @@ def _corpus():
 
 
 def _text():
-    """A file of the corpus's sentences, one on each line."""
+    """The path of a file with the corpus's sentences, one on each line."""
     path = _at("text.txt")
     if not os.path.exists(path):
         with app.quiet_start():
@@ -217,7 +217,7 @@ def _minilm():
 
 
 def _exported_minilm():
-    """An export of MiniLM. The directory's name has the code's digest, so that other code exports again."""
+    """An export of MiniLM. Its directory name holds the digest of the code, so that changed code exports again."""
     path = _at(f"minilm-{code_digest()}")
     if not os.path.exists(os.path.join(path, "1")):  # the exporter renames the first version when it is whole
         own_commands.run(

@@ -1,6 +1,7 @@
-"""BERT of your own in TensorFlow and Keras 3: configuration, model, training, export. docs/python.md has examples.
+"""BERT in TensorFlow and Keras 3: configuration, model, training and export.
 
-The names below load on first use, so that `import keras_bert_app` and every `--help` stay fast.
+docs/python.md has examples. The names below load on first use, so that `import keras_bert_app` and every `--help` stay
+fast.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The entry point: `python -m keras_bert_app VERB --flag=value`, or `keras-bert-app VERB` after installation."""
+"""The entry point: `python -m keras_bert_app VERB --flag=value`, or `keras-bert-app VERB`."""
 
 import runpy
 import sys
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def overview() -> str:
-    """The list of all verbs, grouped by goal."""
+    """Returns the list of all verbs, grouped by goal."""
     width = max(len(verb) for group in VERBS.values() for verb in group)
     lines = ["usage: keras-bert-app VERB [--flag=value ...]", "       keras-bert-app VERB --help"]
     for goal, verbs in VERBS.items():

@@ -5,24 +5,30 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """A fault in a flag, a configuration or a run directory. Its message is one line that names the remedy."""
+    """A fault in a flag, a configuration or a run directory.
+
+    The message is one line that names the remedy.
+    """
 
 
 class NotFinite(UserError):
-    """A loss or a gradient that is not finite ended the run."""
+    """The run ended because a loss or a gradient was not finite."""
 
 
 class DeviceLost(Exception):
-    """The run lost its devices through no fault of the user. The same command resumes from the last checkpoint."""
+    """The run lost its devices, through no fault of the user.
+
+    The same command resumes the run from the last checkpoint.
+    """
 
 
 class Interrupted(Exception):
     """A signal stopped the run.
 
     Args:
-        number: the number of the signal.
-        step: the last step of the run.
-        has_saved: whether this process saved a checkpoint. Only the chief saves.
+        number: int. The number of the signal.
+        step: int. The last step of the run.
+        has_saved: bool. Whether this process saved a checkpoint. Only the chief saves.
     """
 
     def __init__(self, number: int, step: int, has_saved: bool):
@@ -31,6 +37,14 @@ class Interrupted(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name: "did you mean X?" if a known name is similar, else the list of known names."""
+    """Returns a hint for an unknown name.
+
+    Args:
+        name: str. The unknown name.
+        known: iterable of str. The known names.
+
+    Returns:
+        str: "did you mean 'X'?" if a known name is similar, else the list of known names.
+    """
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(map(str, known))}"

@@ -1,4 +1,4 @@
-"""Files that the application reads, local or remote, of a limited size, and whether one path lies in another."""
+"""Reads of local and remote files up to a size limit, and checks of where a path lies."""
 
 import json
 import os
@@ -7,20 +7,20 @@ from typing import Any
 from keras_bert_app.errors import UserError
 from pipelines import storage
 
-MAX_JSON_BYTES = 1 << 26  # The largest JSON files of a run, findings of an analysis, have some MB.
+MAX_JSON_BYTES = 1 << 26  # The largest JSON files are the findings of an analysis. They have some MB.
 
 
 def read_whole(path: str | os.PathLike, limit: int, folder: str | os.PathLike = "") -> bytes:
     """Reads a file of limited size.
 
     Args:
-        path: local, or any path that tf.io.gfile opens.
-        limit: largest accepted size in bytes.
-        folder: the directory of a model or run that the file belongs to; see check_in_folder. "" for a file that the
-            user named.
+        path: str. Any path that tf.io.gfile opens.
+        limit: int. The largest accepted size in bytes.
+        folder: str. The directory of the model or run that the file belongs to; see check_in_folder. "" for a file that
+            the user named.
 
     Returns:
-        bytes. The whole content.
+        bytes: the whole content.
 
     Raises:
         UserError: the file is larger than `limit`, or belongs to a folder and is no plain file in it.
@@ -42,25 +42,25 @@ def read_json(path: str | os.PathLike, limit: int = MAX_JSON_BYTES, folder: str 
     """Reads a JSON object from a file.
 
     Args:
-        path: local, or any path that tf.io.gfile opens.
-        limit: largest accepted size in bytes.
-        folder: as for read_whole.
+        path: str. Any path that tf.io.gfile opens.
+        limit: int. The largest accepted size in bytes.
+        folder: str. The same as for read_whole.
 
     Returns:
-        dict. The JSON object.
+        dict: the JSON object.
 
     Raises:
         UserError: the file is missing, larger than `limit`, or holds no JSON object.
     """
     try:
         values = json.loads(read_whole(path, limit, folder).decode("utf-8"))
-    except UserError:  # a ValueError, too
+    except UserError:  # UserError is a ValueError, too
         raise
     except OSError as error:
         raise UserError(
             f"{path}: cannot be read ({error.strerror or type(error).__name__}); expected a JSON file"
         ) from None
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits is a ValueError, too
         raise UserError(
             f"{path}: is no JSON that can be read ({type(error).__name__}: {str(error)[:100]}); expected an object of "
             "keys and values"
@@ -71,15 +71,15 @@ def read_json(path: str | os.PathLike, limit: int = MAX_JSON_BYTES, folder: str 
 
 
 def check_in_folder(path: str | os.PathLike, folder: str | os.PathLike) -> None:
-    """Refuses what must not be read as a file of a folder from an unknown source.
+    """Refuses a path that is not safe to read as a file of a folder from an unknown source.
 
-    A pipe would block the reader for ever. A link that leads out of the folder would put a file of this machine into
-    what is written next. In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs. These
-    links are accepted.
+    A pipe would block the reader for ever. A link that leads out of the folder would copy a file of this machine into
+    the next output. In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs. The function
+    accepts these links.
 
     Args:
-        path: the file.
-        folder: the directory of a model or run. It may be a link itself.
+        path: str. The file.
+        folder: str. The directory of a model or run. It may be a link itself.
 
     Raises:
         UserError: the path is a pipe, a device or a directory, a link that leads nowhere, or a link that leads out of
@@ -94,14 +94,18 @@ def check_in_folder(path: str | os.PathLike, folder: str | os.PathLike) -> None:
 
 
 def _blobs_of(folder):
-    """The directory with the content of all files, if a folder is a snapshot in the Hub's cache. Otherwise None."""
+    """Returns the directory of the files' contents if a folder is a snapshot in the Hub's cache, else None."""
     snapshots, _ = os.path.split(os.path.realpath(folder))
     return os.path.join(os.path.dirname(snapshots), "blobs") if os.path.basename(snapshots) == "snapshots" else None
 
 
 def lies_below(path: str | os.PathLike, directory: str | os.PathLike) -> bool:
-    """Whether a path lies in a directory or in one below it. Links are followed.
+    """Returns whether a path lies in a directory or in one below it. It follows links.
 
-    A command calls this before it writes, because output among its input files would be read as text the next time.
+    A command checks this before it writes, because a later run would read output among its input files as text.
+
+    Args:
+        path: str. A local path.
+        directory: str. A local directory.
     """
     return os.path.realpath(path).startswith(os.path.join(os.path.realpath(directory), ""))

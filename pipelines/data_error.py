@@ -1,4 +1,4 @@
-"""The exception for text, vocabularies and corpora that cannot be used, and its wording for callers from Python."""
+"""The exception for unusable text, vocabularies and corpora, and its wording for Python callers."""
 
 import functools
 import re
@@ -12,12 +12,15 @@ class DataError(ValueError):
 
 
 def in_arguments(message: str) -> str:
-    """The message of a command for a caller from Python: "--swap_pairs=true" becomes "swap_pairs=True".
+    """Rewords the message of a command for Python: "--swap_pairs=true" becomes "swap_pairs=True".
 
     Commands in backquotes stay as they are.
 
     Args:
         message: str. One line.
+
+    Returns:
+        str. One line.
     """
 
     def argument(flag):
@@ -29,11 +32,14 @@ def in_arguments(message: str) -> str:
 
 
 def for_python(function: Callable, errors: type[Exception] | tuple[type[Exception], ...]) -> Callable:
-    """The same function, whose errors speak of arguments and not of the flags of a command.
+    """Wraps a function, so that its errors name arguments and not the flags of a command.
 
     Args:
         function: a function that commands call too.
         errors: the exceptions that name flags.
+
+    Returns:
+        The function with other error messages.
     """
 
     @functools.wraps(function)

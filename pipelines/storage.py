@@ -1,4 +1,4 @@
-"""Files and directories, local or remote: queries, hashes, and writes that happen whole or not at all.
+"""Queries, hashes and atomic writes for local and remote files and directories.
 
 A path with "://" is remote and goes through tf.io.gfile. TensorFlow is loaded for remote paths only.
 """
@@ -67,7 +67,14 @@ def size_of(path: str | os.PathLike) -> int:
 
 
 def absolute(path: str) -> str:
-    """Makes a local path absolute; a remote path and "" stay the same."""
+    """Makes a local path absolute; a remote path and "" stay the same.
+
+    Args:
+        path: str.
+
+    Returns:
+        str.
+    """
     return path if not path or is_remote(path) else os.path.abspath(path)
 
 
@@ -80,8 +87,8 @@ def has_wildcards(path: str | os.PathLike) -> bool:
 def linked(targets: Mapping[str, str]) -> Iterator[str]:
     """Makes a temporary directory of links, by which TensorFlow can read local paths that have wildcards.
 
-    TensorFlow reads a checkpoint or a SavedModel only where its path, taken as a pattern, matches a file. A path
-    with "[" matches other paths, and TensorFlow knows no way to escape a character of a path that it also opens.
+    TensorFlow reads the path of a checkpoint or a SavedModel also as a pattern, which must match a file. A path with
+    "[" matches other paths. TensorFlow has no escape for a character of a path that it also opens.
 
     Args:
         targets: dict from the name of a link to the path that it leads to.
@@ -90,7 +97,7 @@ def linked(targets: Mapping[str, str]) -> Iterator[str]:
         str. The directory. It exists until the block ends.
 
     Raises:
-        OSError: the directory for temporary files has wildcards, too.
+        OSError: the path of the directory for temporary files also has wildcards.
     """
     with tempfile.TemporaryDirectory(prefix="links-") as directory:
         if has_wildcards(directory):
@@ -132,7 +139,7 @@ def read_range(path: str | os.PathLike, offset: int, size: int) -> bytes:
         size: the number of bytes to read.
 
     Returns:
-        bytes; fewer than `size` if the file ends before.
+        bytes; fewer than `size` if the file ends earlier.
     """
     with open_file(path) as file:
         file.seek(offset)
@@ -140,7 +147,14 @@ def read_range(path: str | os.PathLike, offset: int, size: int) -> bytes:
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Computes the SHA-256 of a file's content, as hexadecimal digits."""
+    """Computes the SHA-256 of a file's content, as hexadecimal digits.
+
+    Args:
+        path: the file.
+
+    Returns:
+        str of 64 digits.
+    """
     digest = hashlib.sha256()
     with open_file(path) as file:
         while chunk := file.read(_CHUNK_BYTES):

@@ -6,7 +6,7 @@ import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # the commands set it too
-# XLA compiles the same programs in half the time if LLVM does not optimize their machine code, which runs for moments.
+# Without optimization by LLVM, XLA compiles in half the time. The programs of tests run so briefly that it pays.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import pytest
@@ -19,7 +19,7 @@ SHARED = pathlib.Path(__file__).parents[2] / "shared"
 def pytest_sessionstart(session):
     """Makes two devices of one CPU for tests of strategies, before TensorFlow starts its devices."""
     if is_xdist_controller(session):
-        return  # it runs no test, and importing TensorFlow takes as long as ten tests
+        return  # the controller runs no test, and importing TensorFlow takes as long as ten tests
     import tensorflow as tf
 
     num_cpus = int(os.environ.get("TEST_LOGICAL_CPUS", 2))
@@ -29,12 +29,12 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(items):
-    """Starts the long tests first. No worker then has one left when the other workers have ended."""
+    """Starts the long tests first, so that no worker still runs one when the other workers have ended."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish():
-    """Takes the half a million objects of the loaded modules out of every later garbage collection."""
+    """Excludes the half a million objects of the loaded modules from later garbage collections."""
     gc.collect()
     gc.freeze()
 

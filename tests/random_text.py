@@ -1,7 +1,7 @@
 """Random strings on which tokenizers differ, for the tests, the golden files and the benchmarks.
 
 A string is a pure function of (seed, number). Every version of Python makes the same strings, because the generator
-uses no Unicode table and draws only random.Random(seed).random(), which Python promises to keep. The module imports the
+uses no Unicode table and draws only random.Random(seed).random(), which Python keeps stable. The module imports the
 standard library only, because the interpreter of the reference tokenizer imports it too.
 """
 

@@ -2,7 +2,7 @@
 
 import re
 
-# TensorFlow 2.20 logs its coordination service and its graph passes whatever TF_CPP_MIN_LOG_LEVEL is; 2.21 does not.
+# TensorFlow 2.20 logs its coordination service and its graph passes at any TF_CPP_MIN_LOG_LEVEL. 2.21 does not.
 _TENSORFLOW_LINE = re.compile(r"WARNING: All log messages before absl::InitializeLog|I0000 ")
 
 

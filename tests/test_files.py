@@ -1,4 +1,4 @@
-"""Files are read up to a limit, and files of a folder from an unknown source only where they are plain files in it."""
+"""Files are read up to a limit. In a folder from an unknown source, only plain files of the folder are read."""
 
 import os
 import threading
@@ -57,7 +57,7 @@ def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
     for path in (folder / "plain", folder / "assets" / "inner", blobs / "123", tmp_path / "outside"):
         path.write_text("x")
     (folder / "within").symlink_to("plain")
-    (folder / "cached").symlink_to(blobs / "123")  # as the Hub's cache has it
+    (folder / "cached").symlink_to(blobs / "123")  # as in the Hub's cache
     (folder / "out").symlink_to(tmp_path / "outside")
     (blobs / "456").symlink_to(tmp_path / "outside")
     (folder / "cached_out").symlink_to(blobs / "456")

@@ -1,4 +1,4 @@
-"""The house: which modules there are, in which layer, and that imports point one way. Read from the sources."""
+"""The structure of the sources: the list of modules, their layers, and imports that point one way."""
 
 import ast
 import collections
@@ -11,9 +11,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 
 # Folder -> its modules. A module imports from its own folder's top-level package and from earlier layers.
-# A new module is added here.
+# Add each new module here.
 LAYERS = [
-    # the standard library alone
+    # the standard library only
     {
         "pipelines": "choices data_error ragged storage",
         "keras_bert_app": "errors files",
@@ -54,7 +54,7 @@ LAYERS = [
             "work_directory"
         ),
     },
-    # models; serving needs SavedModels alone
+    # models; serving needs only SavedModels
     {
         "keras_bert_app.modeling": (
             "attention backend embeddings encoder execution heads keras_contract layers lstm pretrainer task_model"
@@ -154,7 +154,7 @@ LONGER_FUNCTIONS = {"tests/golden/generate_squad.py main", "tests/golden/generat
 MOST_NAMES_AT_THE_TOP = 20
 SOURCES = sorted(path for top in ("pipelines", "keras_bert_app") for path in (ROOT / top).rglob("*.py"))
 PACKAGE_FILES = ("__init__", "__main__")
-# Modules at the top of pipelines are below everything; ragged is the one that needs TensorFlow.
+# Modules at the top of pipelines are below everything. Only ragged needs TensorFlow.
 FOLDER_LAYER = {folder: number for number, layer in enumerate(LAYERS) for folder in layer}
 # The packages promise these names and load them on first use.
 LAZY = {"keras_bert_app/__init__.py", "pipelines/__init__.py", "keras_bert_app/__main__.py"}
@@ -165,7 +165,7 @@ def folder_of(path):
 
 
 def imported_modules(path):
-    """Dotted names of everything a file imports, at its top or inside functions."""
+    """Dotted names of all imports of a file, at its top and inside functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -175,7 +175,7 @@ def imported_modules(path):
 
 
 def folder_of_import(name):
-    """The listed folder that an imported dotted name lies in; None for what is not ours."""
+    """The listed folder of an imported dotted name; None if the module is not ours."""
     parts = name.split(".")
     if parts[0] not in ("pipelines", "keras_bert_app"):
         return None
@@ -183,7 +183,7 @@ def folder_of_import(name):
 
 
 def unit(folder):
-    """What may import itself freely: pipelines as a whole, or one folder of keras_bert_app with those below it."""
+    """The unit with free imports within it: pipelines, or a folder of keras_bert_app with its subfolders."""
     parts = folder.split(".")
     return parts[0] if parts[0] == "pipelines" else ".".join(parts[:2])
 

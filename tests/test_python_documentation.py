@@ -1,4 +1,4 @@
-"""The functions for callers from Python: every block of docs/python.md runs, and errors speak of arguments."""
+"""The functions for callers from Python: every block of docs/python.md runs, and errors name arguments."""
 
 import importlib.util
 import pathlib
@@ -29,7 +29,7 @@ CONFIG = BertConfig(
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """A directory with runs/mine, runs/headless (of which only the encoder is there) and a table of moods."""
+    """A directory with runs/mine, runs/headless (which has only the encoder) and a table of moods."""
     directory = tmp_path_factory.mktemp("python")
     generator = np.random.default_rng(0)
     tensors = {path: generator.normal(0.0, 0.2, shape).astype(np.float32) for path, shape in shapes(CONFIG).items()}
@@ -58,7 +58,7 @@ def test_every_block_of_the_page_runs_from_top_to_bottom(directory, monkeypatch)
     names = {"__name__": "python_documentation"}
     for block in blocks:
         if "import pandas" in block and not importlib.util.find_spec("pandas"):
-            continue  # requirements-dev.txt has it; the application does without
+            continue  # requirements-dev.txt has pandas, and the application does not need it
         exec(compile(block, str(PAGE), "exec"), names)
     assert names["encoder"].dropout_counter.state.numpy()[1] > 4  # each step of fit drew dropout
     np.testing.assert_allclose(

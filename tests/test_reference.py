@@ -1,4 +1,4 @@
-"""The pages in docs/reference are those that the code gives."""
+"""The pages in docs/reference are equal to those that the code generates."""
 
 import re
 import subprocess
@@ -14,10 +14,10 @@ ROOT = generate_reference.ROOT
 
 
 def test_the_pages_are_as_the_code_gives_them():
-    # A process of its own: other tests define flags of the same names.
+    # The check runs in its own process, because other tests define flags of the same names.
     check = [sys.executable, "-m", "docs.generate_reference", "--check"]
     result = subprocess.run(check, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert result.returncode == 0, result.stderr  # it names the command that renews the pages
+    assert result.returncode == 0, result.stderr  # the message names the command that renews the pages
 
 
 def test_a_page_that_differs_and_a_page_of_no_verb_are_named_and_renewed(tmp_path, monkeypatch):

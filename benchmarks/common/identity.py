@@ -12,9 +12,9 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 
 def code_digest() -> str:
-    """Twelve hexadecimal digits over all Python files of the packages.
+    """The digest of all Python files of the packages, twelve hexadecimal digits.
 
-    A result that was measured with other code has another digest.
+    Results that were measured with different code have different digests.
     """
     digest = hashlib.sha256()
     for path in sorted(path for package in _PACKAGES for path in (_ROOT / package).rglob("*.py")):
@@ -23,7 +23,7 @@ def code_digest() -> str:
 
 
 def files_digest(paths: Iterable[str | os.PathLike]) -> str:
-    """Twelve hexadecimal digits over the names and sizes of files. The files themselves are not read.
+    """The digest of the names and sizes of files, twelve hexadecimal digits. It does not read the files.
 
     Args:
         paths: paths of the files.
@@ -36,7 +36,7 @@ def files_digest(paths: Iterable[str | os.PathLike]) -> str:
 
 
 def file_digest(path: str | os.PathLike) -> str:
-    """Twelve hexadecimal digits over the content of a file.
+    """The digest of the content of a file, twelve hexadecimal digits.
 
     Args:
         path: path of the file.

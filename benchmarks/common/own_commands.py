@@ -1,4 +1,4 @@
-"""Runs the commands of this package as processes, for tables whose rows are such runs."""
+"""Runs the commands of this package as processes, for tables whose rows are runs of these commands."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 from keras_bert_app.errors import UserError
 
-# Small models are compared by a classification and a tagging task: two epochs of 10,000 examples each.
+# The benchmarks compare small models by classification and by tagging: two epochs of 10,000 examples each.
 SMALL_TASKS = {
     "sst-2": {"task": "sst-2", "data_dir": "glue/SST-2", "pooling": "mean", "max_seq_length": 64},
     "conll2003": {"task": "ner", "data_dir": "conll2003"},
@@ -21,7 +21,7 @@ def run(verb: str, **given) -> None:
 
     Args:
         verb: str. The command.
-        **given: its flags and their values.
+        **given: the command's flags and their values.
 
     Raises:
         UserError: the command failed.
@@ -83,6 +83,13 @@ def finetune_small(task: str, data_dir: str, workdir: str, **given) -> dict:
 
 
 def metrics_of(workdir: str) -> list[dict]:
-    """The rows of a run's metrics.jsonl."""
+    """The rows of a run's metrics.jsonl.
+
+    Args:
+        workdir: str. The work directory of the run.
+
+    Returns:
+        list of dict, one for each line of the file.
+    """
     with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

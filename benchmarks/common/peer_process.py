@@ -1,4 +1,4 @@
-"""A script of the benchmarks in the environment of another library, with the versions that the documents name."""
+"""Runs a script of the benchmarks in the environment of another library, and checks the versions of the packages."""
 
 import pathlib
 

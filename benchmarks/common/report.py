@@ -1,4 +1,4 @@
-"""The files that a benchmark keeps of a run: figures as JSON, a table in Markdown, and a picture of bars."""
+"""Writes the results of a benchmark: figures as JSON, a table in Markdown, and a picture of bars."""
 
 import json
 import os
@@ -8,7 +8,11 @@ from pipelines import storage
 
 
 def in_words(machine: dict) -> str:
-    """One line that describes a machine, as this_machine.machine returns it."""
+    """One line that describes a machine, as this_machine.machine returns it.
+
+    Args:
+        machine: dict. Result of this_machine.machine.
+    """
     return ", ".join(f"{name} {value}" for name, value in machine.items())
 
 

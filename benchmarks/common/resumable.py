@@ -1,4 +1,4 @@
-"""Long tables of runs that continue where they were stopped."""
+"""Runs the rows of long tables. A stopped table continues with the first row that is missing."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def results_of(
     settings: dict | Callable[[str], dict],
     shown: Callable[[Any], str] = str,
 ) -> dict:
-    """Runs each row once and keeps its result in a JSON file. A row that is in the file is not run again.
+    """Runs each row once and keeps its result in a JSON file. It skips the rows that are in the file.
 
     Args:
         rows: names of the rows.

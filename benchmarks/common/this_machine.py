@@ -1,4 +1,4 @@
-"""Facts about this machine that a figure depends on: cores, class of CPU, versions, compute types and memory."""
+"""Facts about this machine that affect measurements: cores, class of CPU, versions, compute types and memory."""
 
 import itertools
 import os

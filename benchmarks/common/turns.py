@@ -13,7 +13,7 @@ def texts_of(vocab_file: str, batch: int, tokens: int) -> list[str]:
     """Random texts of whole words.
 
     Args:
-        vocab_file: str. The vocabulary. Its pieces that are whole words are drawn from.
+        vocab_file: str. The vocabulary. The texts are drawn from its pieces that are whole words.
         batch: int. Number of texts.
         tokens: int. Tokens of each text, [CLS] and [SEP] included.
     """
@@ -23,7 +23,14 @@ def texts_of(vocab_file: str, batch: int, tokens: int) -> list[str]:
 
 
 def timed(run: Callable[[Any], Any], texts: Any) -> Callable[[int], list[float]]:
-    """A function of a number of calls that returns the seconds of each call of run(texts)."""
+    """Makes a function of a number of calls that times each call of run(texts).
+
+    The function returns the seconds of each call.
+
+    Args:
+        run: function of the texts.
+        texts: argument of run.
+    """
 
     def calls(count):
         seconds = []
@@ -56,17 +63,30 @@ def in_turn(contenders: dict[str, Callable[[int], list[float]]], rounds: int, se
 
 
 def median(rounds: Rounds) -> float:
-    """The median of all calls, in seconds."""
+    """The median of all calls, in seconds.
+
+    Args:
+        rounds: Rounds. For each round, the seconds of each call.
+    """
     return statistics.median(second for calls in rounds for second in calls)
 
 
 def milliseconds(rounds: Rounds) -> tuple[float, float, float]:
-    """(median of all calls, lowest and highest of the rounds' medians), in milliseconds."""
+    """(median of all calls, lowest and highest of the rounds' medians), in milliseconds.
+
+    Args:
+        rounds: Rounds. For each round, the seconds of each call.
+    """
     medians = [statistics.median(calls) * 1e3 for calls in rounds]
     return median(rounds) * 1e3, min(medians), max(medians)
 
 
 def ratio(ours: Rounds, theirs: Rounds) -> tuple[float, float, float]:
-    """The ratio of our median to theirs: (median, lowest, highest) over the rounds."""
+    """The ratio of our median to theirs: (median, lowest, highest) over the rounds.
+
+    Args:
+        ours: Rounds. Our seconds.
+        theirs: Rounds. Their seconds in the same rounds.
+    """
     ratios = [statistics.median(mine) / statistics.median(other) for mine, other in zip(ours, theirs, strict=True)]
     return statistics.median(ratios), min(ratios), max(ratios)

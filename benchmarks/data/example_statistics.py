@@ -22,7 +22,7 @@ class Statistic(typing.NamedTuple):
     Attributes:
         name: str. Title in the table.
         values: int array [n]. The entries.
-        documents: int array [n]. The document of each entry. For an example: the document of segment A.
+        documents: int array [n]. The document of each entry. The document of an example is that of its segment A.
         categories: tuple of str. Names of the values 0, 1, and so on; () if the values are numbers.
         is_compared: bool. Whether the statistic counts for the verdict. A comment gives the reason if not.
     """
@@ -59,7 +59,11 @@ class Examples(typing.NamedTuple):
 
 
 def examples_from(arrays: dict[str, np.ndarray]) -> Examples:
-    """Examples from the arrays that peer_google_pretraining_data._arrays describes."""
+    """Examples from the arrays that peer_google_pretraining_data._arrays describes.
+
+    Args:
+        arrays: dict of int32 arrays by name.
+    """
     shown, positions, num_masked = (arrays[name] for name in ("input_word_ids", "masked_lm_positions", "num_masked"))
     row, slot = np.nonzero(np.arange(positions.shape[1]) < num_masked[:, None])
     rows = shown.copy()
@@ -118,7 +122,15 @@ def faults(
 
 
 def locate_segments(corpus: segment_locations.Corpus, examples: Examples) -> tuple:
-    """Locations of segment A and of segment B."""
+    """Locations of segment A and of segment B.
+
+    Args:
+        corpus: Corpus.
+        examples: Examples.
+
+    Returns:
+        (Locations of segment A, Locations of segment B).
+    """
     return (
         segment_locations.locate(corpus, examples.rows, np.ones_like(examples.a_lengths), examples.a_lengths),
         segment_locations.locate(corpus, examples.rows, examples.a_lengths + 2, examples.b_lengths),
@@ -225,7 +237,7 @@ def _of_pairs(examples, locations, documents, corpus):
         "random B is from A's document", (a_document == b_document)[is_random].astype(int), a_document[is_random], yes
     )
     if corpus.shards[-1] > 0:
-        # Not compared: our builder chooses among the documents of its block, and a block is a shard.
+        # This is not compared, because our builder chooses among the documents of its block, and a block is a shard.
         same_shard = corpus.shards[a_document] == corpus.shards[b_document]
         yield Statistic(
             "random B is from A's shard",
@@ -246,7 +258,8 @@ def _of_documents(examples, locations, documents, corpus):
     in_document = sentence_at(corpus, b_place[is_random]) - np.searchsorted(
         corpus.sentence_starts, corpus.document_starts[random_document]
     )
-    # A long document with a short target has thousands of examples. A wrong share of short targets shows in short ones.
+    # A long document with a short target length has thousands of examples. A wrong share of short targets therefore
+    # shows in short documents.
     is_short = sentences[documents] <= _SHORT_DOCUMENT
     yield Statistic(
         f"sequence length in documents of at most {_SHORT_DOCUMENT} sentences",
@@ -266,7 +279,8 @@ def _of_documents(examples, locations, documents, corpus):
         random_document % _DOCUMENT_CLASSES,
         a_document[is_random],
     )
-    # Not compared: the number of all examples changes the numbers of all documents, so they are not independent.
+    # This is not compared. The counts of documents are not independent, because the number of all examples changes
+    # each of them.
     yield Statistic(
         "random Bs of a document", np.bincount(random_document, minlength=num_documents), everywhere, is_compared=False
     )

@@ -1,7 +1,7 @@
 """google-research/bert's create_pretraining_data, for pretraining_statistics and pretraining_throughput.
 
-reference_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports that package,
-its requirements and the standard library alone.
+reference_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports only that
+package, its requirements and the standard library.
 
 A request has input_files, vocab_file, do_lower_case, max_seq_length, max_predictions_per_seq, masked_lm_prob,
 short_seq_prob, dupe_factor and seed. With arrays_file, the script writes the instances of create_training_instances to

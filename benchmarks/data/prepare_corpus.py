@@ -45,11 +45,11 @@ _HEAD = (
     "| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on | MB/s | CPU seconds "
     "| peak resident, MB | documents | shards, MB |"
 )
-_CHANGED = 8  # one word in so many is changed
+_CHANGED = 8  # a copy changes one word in eight
 _SECONDS_BETWEEN_SAMPLES = 0.05
 _WORD = re.compile(r"[a-z]{4,}")
 _LINES_BETWEEN_WORDS = 100
-_MARKUP = ("<doc ", "</doc>")  # lines of wikiextractor that stay as they are
+_MARKUP = ("<doc ", "</doc>")  # copies keep these lines of wikiextractor unchanged
 
 
 def main(arguments):
@@ -93,13 +93,24 @@ def row(repeats: list[dict]) -> str:
 
 
 def spread(values) -> tuple[float, float, float]:
-    """(median, lowest, highest) of numbers."""
+    """(median, lowest, highest) of numbers.
+
+    Args:
+        values: iterable of float.
+    """
     values = sorted(values)
     return statistics.median(values), values[0], values[-1]
 
 
 def draw(runs: list[list[dict]], path: str) -> None:
-    """Draws MB/s and resident memory over the size of the text, a line for each --dedup and number of workers."""
+    """Draws MB/s and resident memory over the size of the text.
+
+    The picture has a line for each --dedup and number of workers.
+
+    Args:
+        runs: list of lists of dict. Results of measure; an inner list has the repeats of one command.
+        path: str. File to write.
+    """
     from keras_bert_app.drawing.figures import picture
 
     def size_of(repeats):
@@ -170,7 +181,7 @@ def make_text(patterns: list[str], directory: str, size: int) -> None:
 
 
 def _words_of(lines):
-    """The words of the first line that has any in each hundred lines. So few words of a file do not fill the memory."""
+    """Words of one line in each hundred lines, the first line that has any. This sample of a file fits in memory."""
     words = []
     for start in range(0, len(lines), _LINES_BETWEEN_WORDS):
         of_lines = (
@@ -193,7 +204,8 @@ def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
         dedup: str. Value of --dedup.
         workers: int. Value of --workers.
 
-    Returns: dict with the settings, text_bytes, seconds, start_seconds (until TensorFlow was loaded), cpu_seconds,
+    Returns:
+        dict with the settings, text_bytes, seconds, start_seconds (until TensorFlow was loaded), cpu_seconds,
         peak_bytes (resident), documents and shard_bytes.
     """
     shutil.rmtree(corpus_dir, ignore_errors=True)
@@ -236,7 +248,11 @@ def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident bytes of a process and of all its descendants."""
+    """Resident bytes of a process and of all its descendants.
+
+    Args:
+        pid: int. The process.
+    """
     total = 0
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:

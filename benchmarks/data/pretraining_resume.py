@@ -34,7 +34,7 @@ def main(arguments):
     source = sources.from_corpora(run, vocab_file, _DO_LOWER_CASE.value)
 
     def digests(position, step, count):
-        """[(digest of the batch, position after it)] of batches from a position, which `step` batches precede."""
+        """List of (digest of a batch, position after the batch). `step` batches precede the first position."""
         return [
             (hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest(), after)
             for batch, after in itertools.islice(sources.batches(source, position, step), count)

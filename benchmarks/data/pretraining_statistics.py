@@ -118,7 +118,7 @@ def _ours(shards, tokenizer, seed):
 
 
 def _google(peer, shards, seed):
-    """Google's examples as the same arrays."""
+    """Google's examples as the arrays that _ours returns."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory() as directory:

@@ -51,8 +51,8 @@ _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", low
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _MASKED_LM_PROB = 0.15
-# Allowed difference of the masked share, besides half a piece in each row for rounding to whole pieces. transformers
-# masks no special pieces, which changes the share by 0.0008 for documents of 360 pieces, and by 0.0003 by chance.
+# Allowed difference of the masked share. masked_share also allows half a piece for each row, for rounding. transformers
+# masks no special pieces, which changes the share by 0.0008 for documents of 360 pieces. Chance changes it by 0.0003.
 _SHARE_TOLERANCE = 0.005
 _OURS = "ours"
 _KINDS = ("padded_tokens", "real_tokens")

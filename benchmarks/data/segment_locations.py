@@ -1,10 +1,10 @@
-"""Finds the places in a corpus from which the segments of pre-training examples come, by their pieces alone."""
+"""Finds the places in a corpus from which the segments of pre-training examples come. It compares only pieces."""
 
 import typing
 
 import numpy as np
 
-_KEY_LENGTHS = (2, 4, 8, 16, 32)  # a segment is looked up by its first pieces, as many as it has
+_KEY_LENGTHS = (2, 4, 8, 16, 32)  # the key of a segment has the longest length that fits
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -28,7 +28,7 @@ class Locations(typing.NamedTuple):
     """Places of N segments.
 
     Attributes:
-        start: int array [N]. First piece of the segment in the corpus. If several places match: the first of them.
+        start: int array [N]. First piece of the segment in the corpus; the first place if several match.
         is_located: bool array [N]. Whether exactly one place matches.
         is_wrong: bool array [N]. Whether the segment is not a run of one document's pieces.
     """
@@ -89,7 +89,7 @@ def locate(corpus: Corpus, rows: np.ndarray, first: np.ndarray, lengths: np.ndar
         matching = chosen[low < high]
         start[matching] = places[low[low < high]]
         is_located[chosen] = high == low + 1
-    # Keys cover the first pieces alone. Compare all pieces of every located segment.
+    # Keys cover only the first pieces, so compare all pieces of every located segment.
     column = np.arange(seq_length)
     for part in np.array_split(np.flatnonzero(is_located), max(1, num_rows // 8192)):
         inside = column < lengths[part, None]
@@ -101,12 +101,22 @@ def locate(corpus: Corpus, rows: np.ndarray, first: np.ndarray, lengths: np.ndar
 
 
 def document_at(corpus: Corpus, places: np.ndarray) -> np.ndarray:
-    """The documents of pieces, int array [N]."""
+    """The documents of pieces, int array [N].
+
+    Args:
+        corpus: Corpus.
+        places: int array [N]. Indices of pieces in the corpus.
+    """
     return np.searchsorted(corpus.document_starts, places, side="right") - 1
 
 
 def sentence_at(corpus: Corpus, places: np.ndarray) -> np.ndarray:
-    """The sentences of pieces, int array [N]."""
+    """The sentences of pieces, int array [N].
+
+    Args:
+        corpus: Corpus.
+        places: int array [N]. Indices of pieces in the corpus.
+    """
     return np.searchsorted(corpus.sentence_starts, places, side="right") - 1
 
 

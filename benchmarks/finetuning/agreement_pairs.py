@@ -43,7 +43,7 @@ def main(arguments):
 
 
 def _agrees(words, at):
-    """Whether word `at` is such a verb, and its subject is a single noun of the same number without conjuncts."""
+    """Whether word `at` is a finite form of _OTHER that agrees with its subject, a single noun without conjuncts."""
     verb = words[at]
     if verb[_FORM] not in _OTHER or "VerbForm=Fin" not in verb[_FEATS]:
         return False

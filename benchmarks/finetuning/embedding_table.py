@@ -116,7 +116,12 @@ def cosines(encoder, tokenizer, pairs: list[tuple[str, str]]) -> dict:
 
 
 def tf_idf_cosines(train: list, pairs: list[tuple[str, str]]) -> np.ndarray:
-    """Cosines [len(pairs)] of TF-IDF vectors whose weights come from the examples of the training file."""
+    """Cosines [len(pairs)] of TF-IDF vectors whose weights come from the examples of the training file.
+
+    Args:
+        train: list of examples of the training file.
+        pairs: list of (text, text).
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(sublinear_tf=True)
@@ -146,6 +151,10 @@ def table(scores: dict, num_layers: int) -> str:
 def compare(init_checkpoint: str, texts: list[str]) -> None:
     """Prints the largest differences from the vectors of transformers and sentence-transformers.
 
+    Args:
+        init_checkpoint: str. The model's directory.
+        texts: list of str. Texts to embed.
+
     Raises:
         SystemExit: a difference is above _LIMIT. The exit code is 1.
     """
@@ -160,7 +169,7 @@ def compare(init_checkpoint: str, texts: list[str]) -> None:
     for name, vectors in peer.ask(do="embed", directory=init_checkpoint, texts=texts).items():
         difference = float(np.abs(ours - np.array(vectors)).max())
         print(f"{len(texts)} vectors against {name}: largest difference {difference:.1e}")
-        worst = np.maximum(worst, difference)  # unlike max, it keeps nan
+        worst = np.maximum(worst, difference)  # unlike max, np.maximum keeps nan
     if not worst <= _LIMIT:
         raise SystemExit(1)
 

@@ -1,4 +1,4 @@
-"""The answers of a contender of finetuning_epoch. reference_answers puts this folder on the path of its script."""
+"""Answers requests for a contender of finetuning_epoch. reference_answers puts this folder on the script's path."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from reference_answers import peak_resident_bytes
 
 
 def answers_of_epochs(make: Callable[[dict], tuple[Callable, Callable]]) -> Callable[[dict], dict]:
-    """The answer function of a contender of finetuning_epoch.
+    """Makes the answer function of a contender of finetuning_epoch.
 
     A request with a directory makes a model and predicts. Any other request trains an epoch and predicts.
 

@@ -4,12 +4,12 @@ Paths are relative to the folder of the tasks. A row with test_file is scored on
 labels of GLUE and SQuAD are not public, so the other rows report the half of dev that did not choose the weights.
 """
 
-# Lower layers learn more slowly, as Howard and Ruder (2018) and Clark et al. (2020, ELECTRA) do.
+# Lower layers have lower learning rates, as in Howard and Ruder (2018) and Clark et al. (2020, ELECTRA).
 _DECAY = {"learning_rate": 2e-4, "layer_decay": 0.75}
-# Tasks of long texts.
+# Settings of the tasks with long texts.
 _SHORT = {"num_train_steps": 300, "max_seq_length": 128, "learning_rate": 2e-4, "pooling": "mean"}
 _RANDOM = {"random_init": True, "num_seeds": 1}
-# all-MiniLM-L6-v2 was trained on the mean of its states, so that pooling=mean suits it, and [CLS] has no meaning yet.
+# all-MiniLM-L6-v2 was trained on the mean of its states, so its [CLS] has no meaning, and pooling=mean fits it.
 _MRPC = {
     "task": "mrpc",
     "data_dir": "glue/MRPC",
@@ -44,7 +44,7 @@ _CHNSENTICORP = {
     "max_seq_length": 128,
     "pooling": "mean",
 }
-# Runs from a model of one's own pre-training, with as many examples as such a model is worth.
+# These runs start from a model of our own pre-training and use 10,000 training examples.
 _OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0}
 _OWN_SST = {**_SST, **_OWN, "eval_steps": 0}
 _OWN_CONLL = {**_CONLL, **_OWN}
@@ -62,7 +62,7 @@ _DOCUMENTS = {
 }
 _WINDOWS = {"max_windows": 4, "doc_stride": 126}
 
-# Row -> flags of finetune, with three seeds where the row names no other number.
+# Row -> flags of finetune. A row without num_seeds has three seeds (row_runs.given_flags).
 ROWS = {
     "conll2003": _CONLL,
     "conll2003_random": {**_CONLL, **_RANDOM},
@@ -156,8 +156,8 @@ ROWS = {
     "documents_long_rows": {**_DOCUMENTS, "max_seq_length": 512},
 }
 
-# Options of transfer, each with one change against "none": 4,000 examples of SST-2, two epochs, one evaluation (so
-# that nothing is chosen), scored on all 872 dev sentences.
+# Settings of the row "none": 4,000 examples of SST-2 and two epochs. One evaluation at the end chooses nothing, and all
+# 872 dev sentences are the test set. Other rows change one option of transfer.
 _OPTION = {
     "task": "sst-2",
     "data_dir": "glue/SST-2/train.tsv",

@@ -67,7 +67,7 @@ def table(done: dict, with_head: bool = True):
         yield "|---|---|---|---|---|---|---|---|---|"
     for row, figures in done.items():
         all_runs = figures.get("runs", [figures])
-        runs = [run for run in all_runs if "reported" in run]  # the others broke off
+        runs = [run for run in all_runs if "reported" in run]  # a run without this entry broke off
         reported = [run["reported"] for run in runs]
         scores = [each["score"] for each in reported]
         deviation = f" +- {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
@@ -83,7 +83,7 @@ def table(done: dict, with_head: bool = True):
 
 
 def _others(runs):
-    """The means of the metrics beside the first one, and of further splits."""
+    """Text with the means of all metrics but the first one, and of further dev splits; "" if there are none."""
     metric = runs[0]["metric"]
     means = {
         name: statistics.mean(run["reported"]["metrics"][name] for run in runs)

@@ -65,7 +65,7 @@ _BY_DEFAULT = {
     ),
     ("float32",): ("ours@float32@parts", "keras_hub@float32@step", "transformers@float32@none"),
 }
-# Largest difference relative to the largest logit. It also holds between precisions. KerasHub always has the tanh gelu.
+# Largest difference relative to the largest logit, also between precisions. KerasHub always computes gelu by tanh.
 _AGREEMENT = 5e-2
 _PARTS = ("training", "prediction")
 
@@ -112,6 +112,9 @@ def main(arguments):
 
 def parsed(entry: str) -> tuple[str, str, str]:
     """(name, precision, compiled) of an entry of --contenders.
+
+    Args:
+        entry: str. The entry.
 
     Raises:
         UserError: the entry has another form.
@@ -166,7 +169,9 @@ def written(encoder: str, data_dir: str, directory: str) -> tuple[dict, str, np.
 
 
 def texts_of(data_dir: str, split: str, most: int) -> list[tuple[str, int]]:
-    """(text, label) of the examples of SST-2 that ours takes: drawn for training, the first ones of dev.
+    """The examples of SST-2 that our side uses, a list of (text, label).
+
+    The examples of "train" are a random draw. The examples of "dev" are the first ones.
 
     Args:
         data_dir: str. Directory of SST-2's files.
@@ -184,7 +189,13 @@ def texts_of(data_dir: str, split: str, most: int) -> list[tuple[str, int]]:
 
 
 def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:
-    """Raises UserError if a contender's logits differ from the first contender's before training."""
+    """Raises UserError if a contender's logits differ from the first contender's before training.
+
+    Args:
+        entry: str. The contender.
+        logits: float array [N, n]. Its logits.
+        expected: float array [N, n]. The first contender's logits.
+    """
     difference = np.abs(logits - expected).max() / np.abs(expected).max()
     print(
         f"{entry}: the same weights' logits differ by {difference:.1e} of the largest from the first contender's",
@@ -198,7 +209,13 @@ def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:
 
 
 def check_trained(entry: str, logits: np.ndarray, initial: np.ndarray) -> None:
-    """Raises UserError if an epoch has not changed the logits by more than rounding."""
+    """Raises UserError if an epoch has not changed the logits by more than _AGREEMENT.
+
+    Args:
+        entry: str. The contender.
+        logits: float array [N, n]. Its logits after an epoch.
+        initial: float array [N, n]. Its logits before training.
+    """
     change = np.abs(logits - initial).max() / np.abs(initial).max()
     if not change > _AGREEMENT:
         raise UserError(
@@ -238,12 +255,24 @@ def in_turn(peers: dict, labels: np.ndarray, initial_logits: dict) -> list[dict]
 
 
 def seconds_of(rounds: list[dict], entry: str, part: str) -> list[float]:
-    """The seconds of a contender in each round. `part` is "training" or "prediction"."""
+    """The seconds of a contender in each round.
+
+    Args:
+        rounds: list of dict. Result of in_turn.
+        entry: str. The contender.
+        part: str. "training" or "prediction".
+    """
     return [answers[entry][part] for answers in rounds]
 
 
 def table(rounds: list[dict]):
-    """Yields a table in Markdown: medians and spreads, ratios to the first contender, and accuracies of the rounds."""
+    """Yields a table in Markdown, a line for each contender.
+
+    A line has medians and spreads, ratios to the first contender, and accuracies of the rounds.
+
+    Args:
+        rounds: list of dict. Result of in_turn.
+    """
     yield (
         "| contender | "
         + " | ".join(f"{part}, s | times the first" for part in _PARTS)
@@ -270,7 +299,12 @@ def _spread(values):
 
 
 def draw(rounds: list[dict], path: str) -> None:
-    """Draws bars of the contenders, a panel for each part."""
+    """Draws bars of the contenders, a panel for each part.
+
+    Args:
+        rounds: list of dict. Result of in_turn.
+        path: str. File to write.
+    """
     panels = {}
     for part in _PARTS:
         of_part = {entry: seconds_of(rounds, entry, part) for entry in rounds[0]}

@@ -1,6 +1,6 @@
 """Our fine-tuning, for finetuning_epoch. reference_answers runs this script in the environment of this project.
 
-It calls the functions that `finetune` calls. Batches have like lengths and are padded to lengths that fit the data.
+It calls the functions that `finetune` calls. Batches have similar lengths and are padded to lengths that fit the data.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from keras_bert_app.training.optimizers import choice
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 PACKAGES = ("tensorflow", "keras")
-# The lengths of batches are chosen for this many epochs and evaluations, so that the first round compiles all of them.
+# The lengths of batches are chosen for this many epochs and evaluations, so that the first round compiles all lengths.
 _EPOCHS = 40
 
 

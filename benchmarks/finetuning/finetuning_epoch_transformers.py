@@ -2,7 +2,7 @@
 
 reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. It trains
 BertForSequenceClassification by the steps of transformers' Trainer with group_by_length. Texts are tokenized before.
-Batches have like lengths, and each is padded to its longest text. Predictions run in the order of the lengths.
+Batches have similar lengths, and each is padded to its longest text. Predictions run in the order of the lengths.
 """
 
 import contextlib

@@ -16,8 +16,8 @@ def given_flags(flags_of_row: dict, encoder: str, data_dir: str, precision: str,
         precision: compute type.
         directory: where the runs of the rows are, for a row whose teacher is another row.
     """
-    # Without bias correction, step 100 is 3.2 times and step 500 still 1.6 times as large as the rate says, and these
-    # runs are short (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
+    # Without bias correction, step 100 is 3.2 times and step 500 is 1.6 times as large as the learning rate says. These
+    # runs are short, so they correct the bias (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
     given = {
         "bias_correction": True,
         "precision": precision,
@@ -35,7 +35,15 @@ def given_flags(flags_of_row: dict, encoder: str, data_dir: str, precision: str,
 
 
 def run_row(workdir: str, given: dict) -> dict:
-    """Trains a row and returns its results."""
+    """Trains a row and returns its results.
+
+    Args:
+        workdir: str. The work directory.
+        given: dict. Flags of finetune, as given_flags returns them.
+
+    Returns:
+        dict. The content of results.json.
+    """
     own_commands.run("finetune", workdir=workdir, **given)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         return json.load(file)

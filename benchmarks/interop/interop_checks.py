@@ -1,4 +1,4 @@
-"""Claims that the interop_* benchmarks check: each is printed with its result, and decides the exit code."""
+"""Checks claims for the interop_* benchmarks. Each claim is printed with its result. A false one sets exit code 1."""
 
 import sys
 
@@ -23,7 +23,12 @@ def check(what: str, is_so: bool) -> None:
 
 
 def are_same(first: dict, second: dict) -> bool:
-    """Whether two dicts of arrays have the same keys and, for each key, the same values bit for bit."""
+    """Whether two dicts of arrays have the same keys and, for each key, the same values bit for bit.
+
+    Args:
+        first: dict. Name -> array.
+        second: dict. Name -> array.
+    """
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
@@ -31,7 +36,7 @@ def check_outputs(ours: dict, theirs: dict, what: str) -> None:
     """Prints the differences of two sets of outputs and checks them against the limits of parity.
 
     Args:
-        ours: dict of float32 arrays, as parity.our_outputs returns it. Outputs that theirs lack are not compared.
+        ours: dict of float32 arrays, as parity.our_outputs returns it. Outputs that are not in theirs are left out.
         theirs: dict of float32 arrays, as parity.reference_outputs returns it.
         what: str. Name of the comparison in the claim.
     """

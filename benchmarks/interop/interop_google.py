@@ -69,7 +69,7 @@ def _random_weights():
 
 
 def compare_written(google, source, batch: dict, directory: str, written: str) -> None:
-    """Writes a source in Google's layout and has both sides read it.
+    """Writes a source in Google's layout, and lets both sides read it.
 
     Args:
         google: PeerProcess of peer_google_checkpoint.
@@ -102,7 +102,9 @@ def compare_written(google, source, batch: dict, directory: str, written: str) -
 
 
 def compare_run(google, script: str, batch: dict, directory: str, written: str) -> None:
-    """Has a script of Google's train from our checkpoint and save, and reads that. Writes fine-tuned models again.
+    """Trains by Google's script from our checkpoint and reads the saved model.
+
+    The function writes fine-tuned models again.
 
     Args:
         google: PeerProcess of peer_google_checkpoint.

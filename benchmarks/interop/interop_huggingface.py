@@ -61,7 +61,7 @@ _REACTIONS = (
     "CCNCC.O=S(=O)(Cl)c1ccccc1>>CCN(CC)S(=O)(=O)c1ccccc1",
 )
 _SMILES_TOKEN = re.compile(r">>|\[[^\]]+\]|Br|Cl|%[0-9]{2}|.")
-_NUM_MASKED = 45  # of about 330 tokens, near the 15 % of the model's training
+_NUM_MASKED = 45  # of about 330 tokens, near the 15 % of the pre-training
 _SENTENCES = (
     "A man is eating food.",
     "Someone is having a meal.",
@@ -208,7 +208,12 @@ def prove_minilm(peer, source: str, directory: str) -> None:
 
 
 def packed(tokenizer, texts) -> dict:
-    """A batch of padded rows [CLS] text [SEP], dict of int32 arrays."""
+    """A batch of padded rows [CLS] text [SEP], dict of int32 arrays.
+
+    Args:
+        tokenizer: BertTokenizer.
+        texts: list of str.
+    """
     rows = [[tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in tokenizer.tokenize(list(texts)).to_list()]
     length = max(map(len, rows))
     ids = np.array([row + [tokenizer.pad_id] * (length - len(row)) for row in rows], np.int32)
@@ -315,7 +320,12 @@ def prove_tokenizers(peer, directory: str) -> None:
 
 
 def read(source: str, allow_missing: tuple[str, ...] = ()):
-    """The Weights of a directory. Prints what was read and what is missing."""
+    """The Weights of a directory. Prints what was read and what is missing.
+
+    Args:
+        source: str. The model's directory.
+        allow_missing: tuple of str. Parts that the model may lack.
+    """
     print(f"\n{source}")
     weights, lines = checked(huggingface_layout.read(source), allow_missing)
     print("  " + "\n  ".join(lines))

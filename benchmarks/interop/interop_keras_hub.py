@@ -70,7 +70,7 @@ def _variants(source):
 
 
 def compare(peer, source, task: str, max_shard_size: float, directory: str) -> None:
-    """Has weights written by us, loaded and saved by KerasHub, and read by us.
+    """Writes weights, lets KerasHub load and save them, and reads them again.
 
     Args:
         peer: PeerProcess of peer_keras_hub.

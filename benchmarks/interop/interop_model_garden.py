@@ -52,7 +52,7 @@ def main(arguments):
 
 
 def compare(peer, source, directory: str) -> None:
-    """Has a source written by us, restored and saved by Model Garden, and read by us.
+    """Writes a source, lets Model Garden restore and save it, and reads it again.
 
     Args:
         peer: PeerProcess of peer_model_garden.

@@ -2,7 +2,7 @@
 
 reference_answers runs this script in an environment with requirements.txt. The script imports nothing of this project.
 
-A request has directory (a preset), task (BertMaskedLM, BertTextClassifier, or "" for the backbone alone), texts,
+A request has directory (a preset), task (BertMaskedLM, BertTextClassifier, or "" for the bare backbone), texts,
 save_to and max_shard_size (GB, of the backbone's weights). The script saves the model again in save_to.
 
 The answer has ids (of the texts, by the preset's tokenizer) and foreign (modules of this project in the process).

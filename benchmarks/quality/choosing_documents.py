@@ -1,4 +1,4 @@
-"""The held-out documents that choose settings, apart from the held-out documents that the settings are reported on."""
+"""Separates the held-out documents that choose settings from the held-out documents of the reported results."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ _FILE = "choosing.txt"
 def write(directory: str, corpus_dir: str, reported_corpus_dir: str) -> tuple[str, int, int]:
     """Writes the held-out documents of a corpus that share no sentence with those of another corpus.
 
-    Two seeds of prepare_corpus hold out some documents in common. These are left out, because they do not choose.
+    Two seeds of prepare_corpus hold out some documents in common. The function leaves these out.
     Sentences are compared, and not documents, because prepare_corpus drops sentences of held-out documents.
 
     Args:
@@ -26,7 +26,7 @@ def write(directory: str, corpus_dir: str, reported_corpus_dir: str) -> tuple[st
         (path of the file, number of its documents, number of held-out documents of corpus_dir).
 
     Raises:
-        UserError: fewer than half of the documents are left, or the directory has other ones.
+        UserError: fewer than half of the documents are left, or the directory has other documents.
     """
     documents = list(heldout_documents(corpus_dir))
     kept = list(others(documents, heldout_documents(reported_corpus_dir)))

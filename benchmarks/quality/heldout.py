@@ -1,4 +1,4 @@
-"""One evaluation for models of any origin: BERT's own masking of the held-out documents of a corpus."""
+"""Evaluates models of any origin in one way: BERT's own masking of the held-out documents of a corpus."""
 
 from keras_bert_app.cli.common import app
 
@@ -6,7 +6,7 @@ _SEED = 777
 
 
 def evaluate(model_dir: str, corpus_dir: str, vocab_file: str, documents_file: str = "") -> dict[str, float]:
-    """Evaluates a model on held-out documents: 15 % of the pieces masked, in rows of 128, for every model.
+    """Evaluates a model on held-out documents: 15 % of the pieces masked, in rows of 128.
 
     Models with a next-sentence head are also evaluated on next-sentence pairs.
 

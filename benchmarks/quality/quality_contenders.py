@@ -32,9 +32,12 @@ class Contender(NamedTuple):
 def parsed(entry: str) -> Contender:
     """The Contender of an entry of --contenders.
 
+    Args:
+        entry: str. The entry.
+
     Raises:
-        UserError: the entry has another form, a number is out of range, a peer has no rate, or ours has settings of its
-            recipe.
+        UserError: the entry has another form, a number is out of range, a peer has no rate, or ours has settings that
+            its recipe fixes.
     """
     name, *settings = entry.split("@")
     try:
@@ -74,7 +77,7 @@ def grid(peers: list, learning_rates: list, initializer_ranges: list, dropouts: 
         dropouts: rates of all dropout, as text.
 
     Raises:
-        UserError: a list is empty, or a value is none that a contender can have.
+        UserError: a list is empty, or a value is not valid for a contender.
     """
     entries = {}
     for peer, *values in itertools.product(peers, learning_rates, initializer_ranges, dropouts):

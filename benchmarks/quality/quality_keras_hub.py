@@ -41,9 +41,14 @@ class _Clock(keras.callbacks.Callback):
 
 
 def draw_weights(model, initializer_range):
-    """Draws the initial weights anew. BertBackbone and BertMaskedLM have no argument for their deviation.
+    """Draws new initial weights.
 
-    Biases and LayerNorm's weights begin as constants and stay as they are.
+    BertBackbone and BertMaskedLM have no argument for the standard deviation. Biases and LayerNorm's weights begin as
+    constants, and this function keeps them.
+
+    Args:
+        model: keras.Model.
+        initializer_range: float. Standard deviation of the new weights.
     """
     for variable in model.trainable_variables:
         if float(keras.ops.std(variable.value)) > 0.0:

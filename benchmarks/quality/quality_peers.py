@@ -1,4 +1,4 @@
-"""Pre-training of a peer for a number of minutes: the script of its library, in the environment that has it."""
+"""Pre-trains a peer for a number of minutes, by the script for its library in the environment of that library."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def pretrain(
     seed: int,
     transformers_python: str,
 ) -> None:
-    """Trains a peer and writes its model, with the log beside it (logged reads it).
+    """Trains a peer and writes its model and its log. `logged` reads the log.
 
     Args:
         contender: Contender with learning_rate and precision.
@@ -78,7 +78,7 @@ def logged(model_dir: str) -> list[dict]:
     """The rows of a training's log, with step, seconds and loss (of masked LM).
 
     Args:
-        model_dir: str. The directory that pretrain got.
+        model_dir: str. The model_dir that was given to pretrain.
     """
     with open(_log_of(model_dir), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -103,7 +103,7 @@ def _at(*names):
 
 
 def _keep_settings():
-    """Keeps the settings of this directory; raises UserError if they were others before."""
+    """Records the settings of this directory. Raises UserError if the recorded ones differ."""
     manifest = os.path.join(_CORPUS.value, "manifest.json")
     settings = {"minutes": _MINUTES.value, "config": _CONFIG.value}
     for name, path in (("corpus_dir", manifest), ("vocab_file", _VOCAB.value)):
@@ -134,7 +134,7 @@ def _pretrain(row):
     contender = contender._replace(precision=contender.precision or _PRECISION.value)
     model_dir = _model_dir(row)
     if contender.name == "ours":
-        # Within the minutes there are no evaluations and no checkpoint but the last, as the peers have none.
+        # Ours evaluates nothing and writes only the last checkpoint within the minutes, as the peers do.
         own_commands.run(
             "pretrain",
             recipe="small_budget",
@@ -169,7 +169,7 @@ def _pretrain(row):
 
 
 def _curve(row):
-    """The log of a training: rows with step, seconds and loss (of masked LM alone)."""
+    """The log of a training: rows with step, seconds and loss (of masked LM only)."""
     if row.startswith("ours"):
         return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
     return quality_peers.logged(_model_dir(row))
@@ -191,7 +191,7 @@ def _finetune(row):
 
 
 def _with_default_dropout(row):
-    """A copy of a model whose configuration has BERT's dropout and initializer range, however it was pre-trained."""
+    """A copy of a model with BERT's dropout and initializer range in its configuration, for fine-tuning."""
     path = _model_dir(row) + "-for-tasks"
     if os.path.exists(path):
         return path
@@ -212,7 +212,9 @@ def _with_default_dropout(row):
 
 
 def machines(pretraining: dict):
-    """Yields a paragraph for each machine of the runs. If there are several, the paragraph lists its runs.
+    """Yields a paragraph for each machine of the runs.
+
+    If there are several machines, a paragraph lists its runs.
 
     Args:
         pretraining: dict. Run -> result of its pre-training.

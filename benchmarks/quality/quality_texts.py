@@ -8,13 +8,13 @@ from pipelines import storage
 
 
 def write(directory: str, corpus_dir: str, vocab_file: str, max_seq_length: int) -> None:
-    """Writes documents.txt and passages.txt, unless they are there.
+    """Writes documents.txt and passages.txt, unless passages.txt exists.
 
     Args:
         directory: str. Where the files go.
         corpus_dir: str. Directory that prepare_corpus wrote.
         vocab_file: str. The vocabulary.
-        max_seq_length: int. A line of passages.txt has sentences that fill a row of so many pieces. A line of
+        max_seq_length: int. Pieces of a row. A line of passages.txt has sentences that fill a row. A line of
             documents.txt has a whole document.
     """
     documents_file, passages_file = (os.path.join(directory, name) for name in ("documents.txt", "passages.txt"))
@@ -32,7 +32,7 @@ def write(directory: str, corpus_dir: str, vocab_file: str, max_seq_length: int)
         autograph=False,
     )
     shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "train")
-    # passages.txt gets its name last, so that both files are whole when it is there.
+    # passages.txt gets its name last, so that both files are whole when passages.txt exists.
     with storage.whole_file(passages_file) as passages, storage.whole_file(documents_file) as documents:
         for record in tf.data.TFRecordDataset(shards).as_numpy_iterator():
             sentences = record.split(b"\n")

@@ -19,7 +19,15 @@ from time_budget import TimeBudget
 
 
 def rows_of(path, tokenizer, length):
-    """Rows of the joined documents, int64 [N, length]. Each document has [CLS] and [SEP]. The remainder is dropped."""
+    """Rows of the joined documents, int64 [N, length].
+
+    Each document has [CLS] and [SEP]. The remainder after the last whole row is dropped.
+
+    Args:
+        path: str. File with one document on each line.
+        tokenizer: tokenizers.BertWordPieceTokenizer.
+        length: int. Pieces of a row.
+    """
     with open(path, encoding="utf-8", newline="\n") as file:
         texts = file.read().split("\n")[:-1]
     ids = []

@@ -37,13 +37,13 @@ _SMALL = {
 }
 # Row -> stages, each (recipe or None, share of the minutes, flags).
 ROWS = {
-    # The warm-up is a tenth of the budget. The paper's is a hundredth of a million steps.
+    # The warm-up is a hundredth of the budget, as in the paper: 10,000 of a million steps.
     "original": [("original", 1.0, {"num_warmup_steps": 10_000})],
     "two_phase": [
         ("original", 0.9, {"num_warmup_steps": 10_000}),
         ("original_long_rows", 0.1, {"num_warmup_steps": 10_000, "global_batch_size": 8}),
     ],
-    # The paper scales LAMB's rate with the root of the batch: 1.77e-3 at 4,096 is 4.4e-4 at 256.
+    # The paper scales LAMB's rate with the square root of the batch size: 1.77e-3 at 4,096 becomes 4.4e-4 at 256.
     "large_batch": [
         (
             "large_batch",
@@ -71,7 +71,7 @@ ROWS = {
                 "learning_rate": 3e-3,
                 "num_warmup_steps": 66_000,
                 "position_initializer": "sinusoidal",
-                # Two thirds of the steps, as in the demo: about 2,400 here, 3,000 there.
+                # Two thirds of the steps, as in the demo. A row here takes about 2,400 steps, the demo 3,000.
                 "length_ramp_steps": 1_600,
             },
         )

@@ -1,4 +1,4 @@
-"""What search_settings found, as files and as a sentence in the table of quality_per_minute."""
+"""Writes the results of search_settings as files, and reads them for the table of quality_per_minute."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def best_of(trials: dict) -> dict[str, str]:
 
 
 def at_the_edge(trials: dict) -> list[str]:
-    """Lines for people: the best entries whose peak rate is the lowest or the highest that was tried.
+    """Messages about the best entries whose peak rate is the lowest or the highest that was tried.
 
     Args:
         trials: dict. Entry of --contenders -> result of its trial.
@@ -73,7 +73,7 @@ def keep(directory: str, trials: dict, settings: dict) -> None:
     Args:
         directory: str. Where the files go.
         trials: dict. Entry of --contenders -> result of its trial.
-        settings: dict with config, minutes, seed and num_documents (how many chose).
+        settings: dict with config, minutes, seed and num_documents (number of documents that chose).
     """
     names = [parsed(entry).name for entry in trials]
     counts = {name: names.count(name) for name in dict.fromkeys(names)}
@@ -84,7 +84,7 @@ def keep(directory: str, trials: dict, settings: dict) -> None:
 
 
 def sentences(directory: str, corpus_dir: str, seeds: Iterable[int], contenders: Iterable[str]) -> list[str]:
-    """Lines for the table of quality_per_minute: which contenders have the best settings of how many trials.
+    """Lines for quality_per_minute: contenders with the best settings, and numbers of trials.
 
     Args:
         directory: str. The directory of a finished search.

@@ -87,7 +87,7 @@ def main(arguments):
         lambda entry: {**settings, "script": file_digest(quality_peers.script_of(parsed(entry).name))},
         lambda result: f"accuracy {result['accuracy']:.4f} after {result['steps']:,} steps",
     )
-    # Earlier runs of this command count too, so that the number of trials is the true one.
+    # Earlier runs of this command count too, so that the number of trials includes all of them.
     trials = alike(path, settings, settings)
     search_results.keep(_DIRECTORY.value, trials, {**settings, "num_documents": num_documents})
     best = search_results.best_of(trials).values()
@@ -111,7 +111,7 @@ def _trial(entry, documents_file):
     last = quality_peers.logged(model_dir)[-1]
     result = {"steps": last["step"], "machine": machine(("tensorflow", "keras"))}
     if not math.isfinite(last["loss"]):
-        # The weights are not finite, and no evaluation reads them. Such settings are the worst of all.
+        # The weights are not finite, so no evaluation can read them. These settings count as the worst.
         return {**result, "accuracy": 0.0, "loss": None}
     figures = evaluate(model_dir, _CORPUS.value, _VOCAB.value, documents_file)
     return {

@@ -1,6 +1,6 @@
 """Training that ends after a number of minutes.
 
-Scripts of any environment import this module, so it needs the standard library alone.
+Scripts of any environment import this module, so it needs only the standard library.
 """
 
 import json
@@ -10,7 +10,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class TimeBudget:
-    """A clock that sets the learning rate and keeps a log. It starts when the object is made.
+    """A clock that sets the learning rate and keeps a log. The constructor starts it.
 
     The minutes include the compilation of the first step. The learning rate starts to rise after that step, as in our
     own training (keras_bert_app/training/pace.py).
@@ -19,7 +19,7 @@ class TimeBudget:
         minutes: float. Length of the training.
         learning_rate: float. Peak. The rate rises to it and then falls to 0, both in proportion to the time.
         warmup_share: float. Share of the time in which the rate rises.
-        path: str. The log, JSON lines with step, seconds and loss (the mean since the line before).
+        path: str. The log, JSON lines with step, seconds and loss (the mean since the previous line).
     """
 
     def __init__(self, minutes, learning_rate, warmup_share, path):
@@ -44,7 +44,7 @@ class TimeBudget:
         """Counts a step, and writes a line to the log every ten seconds.
 
         Args:
-            mean_loss: function that returns the mean loss since the line before.
+            mean_loss: function that returns the mean loss since the previous line.
         """
         self.step += 1
         elapsed = self.elapsed()

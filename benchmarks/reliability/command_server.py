@@ -83,7 +83,7 @@ class Command:
 
 def _serve():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # Import modules alone and ask for no device: the threads that TensorFlow starts then do not survive a fork.
+    # Import modules only, and request no device. A device makes TensorFlow start threads, which do not survive a fork.
     kept = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     for name in ("keras_bert_app.export.pretrained_export", "keras_bert_app.training.pretraining_start"):

@@ -14,7 +14,9 @@ _MEGABYTES = 16
 
 
 def disk_full(bench, part: str, options) -> tuple[bool, str]:
-    """R7: runs three commands on the small disk. Checks exit code, message, last good state and partial files.
+    """R7: runs three commands on the small disk.
+
+    It checks exit code, message, last good state and partial files.
 
     Args:
         bench: Bench.
@@ -39,7 +41,7 @@ def disk_full(bench, part: str, options) -> tuple[bool, str]:
 
 @contextlib.contextmanager
 def _small_disk(directory, given):
-    """A directory on a file system of its own for the block. It is empty before and after."""
+    """Provides a directory on a file system of its own. The directory is empty before and after the block."""
     directory = os.path.abspath(given) if given else directory
     if not given:
         os.makedirs(directory, exist_ok=True)
@@ -69,7 +71,7 @@ def _free(directory):
 
 
 def _fill(disk, leave):
-    """Writes a file that leaves so many bytes free."""
+    """Writes a file that leaves `leave` bytes of the disk free."""
     with open(os.path.join(disk, "filler"), "wb", buffering=0) as file:
         while (left := _free(disk) - leave) > 0:
             try:
@@ -136,7 +138,7 @@ def _during_export(bench, part, disk, whole):
     ):
         return [f"the export failed where there is room; see {log}"]
     needed = sum(_size(root) for below in (elsewhere, f"{elsewhere}_ids") for root, _, _ in os.walk(below))
-    # The disk gets full in the export over ids, between the two exports, and in the raw-text export.
+    # The disk becomes full in the export over ids, between the two exports, and in the raw-text export.
     for share in (0.2, 0.6, 0.9):
         _fill(disk, leave=int(needed * share))
         if os.path.exists(log):

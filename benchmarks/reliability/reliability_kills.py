@@ -14,7 +14,7 @@ _LEAST_SHARE_IN_SAVES = 0.2  # 10 of 50
 
 
 def kills(bench, part: str, options) -> tuple[bool, str]:
-    """R1: kills one run with SIGKILL again and again, in turn at a random moment and inside a save.
+    """R1: kills one run with SIGKILL many times, alternately at a random moment and inside a save.
 
     A kill was inside a save if it left a new checkpoint under a temporary name.
 
@@ -96,7 +96,9 @@ def _place(workdir, before):
 
 
 def signals(bench, part: str, options) -> tuple[bool, str]:
-    """R4: sends SIGTERM at random moments, every second time again while the run saves. Then the run continues.
+    """R4: sends SIGTERM at random moments, and continues the run.
+
+    Every second time, it sends SIGTERM once more during the save.
 
     Args:
         bench: Bench.

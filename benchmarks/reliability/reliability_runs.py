@@ -26,7 +26,7 @@ _SYLLABLES = "ba ce di fo gu ka le mi no pu ra se ti vo zu".split()
 
 
 class Bench:
-    """The directory of the runs, and how they are started.
+    """The directory of the runs, with the commands that start them.
 
     Args:
         directory: str. Directory of all runs.
@@ -42,7 +42,7 @@ class Bench:
         return os.path.join(self.directory, *names)
 
     def prepare(self) -> None:
-        """Makes a corpus of invented words and its vocabulary, unless they are there."""
+        """Makes a corpus of invented words and its vocabulary, unless they exist."""
         os.makedirs(self.directory, exist_ok=True)
         if os.path.exists(self.path("corpus", "manifest.json")):
             return
@@ -77,7 +77,7 @@ class Bench:
         Args:
             workdir: str. Work directory of the run.
             num_train_steps: int. Number of steps.
-            **changes: flags that replace the usual ones, those of the model included.
+            **changes: flags that replace the usual ones, including those of the model.
         """
         values = {
             "workdir": workdir,
@@ -100,10 +100,10 @@ class Bench:
         return ["pretrain", *(f"--{name}={value}" for name, value in values.items())]
 
     def finished(self, name: str, num_train_steps: int, **changes) -> str:
-        """The work directory of a run without disturbance. It is trained unless it is there.
+        """Trains a run without disturbance, unless it has finished before. Returns its work directory.
 
         Args:
-            name: str. The directory below that of all runs.
+            name: str. The work directory, relative to the directory of all runs.
             num_train_steps: int. Number of steps.
             **changes: as for flags.
         """
@@ -131,7 +131,11 @@ class Notes(dict):
 
 
 def checkpoint_steps(workdir: str) -> list[int]:
-    """Steps of the checkpoints that have their final name, oldest first."""
+    """Steps of the checkpoints that have their final name, oldest first.
+
+    Args:
+        workdir: str. The work directory of a run.
+    """
     root = os.path.join(workdir, "checkpoints")
     return sorted(int(name[5:]) for name in os.listdir(root) if name.startswith("step-")) if os.path.isdir(root) else []
 
@@ -141,7 +145,11 @@ def checkpoint_dir(workdir: str, step: int) -> str:
 
 
 def begun_saves(workdir: str) -> set[tuple]:
-    """(name, inode, time of change) of the checkpoints under a temporary name."""
+    """(name, inode, time of change) of the checkpoints under a temporary name.
+
+    Args:
+        workdir: str. The work directory of a run.
+    """
     root, saves = os.path.join(workdir, "checkpoints"), set()
     for name in os.listdir(root) if os.path.isdir(root) else ():
         if name.startswith("writing-"):
@@ -152,7 +160,11 @@ def begun_saves(workdir: str) -> set[tuple]:
 
 
 def last_step_in(log: str) -> int:
-    """The step of the last progress line in a file; 0 without such a line."""
+    """The step of the last progress line in a file; 0 without such a line.
+
+    Args:
+        log: str. Path of the file.
+    """
     step = 0
     if os.path.exists(log):
         with open(log, encoding="utf-8", errors="replace") as file:
@@ -188,7 +200,12 @@ def wait_until(command, condition: Callable[[], object], seconds: float = 300.0,
 
 
 def tensors(workdir: str, step: int) -> dict[str, np.ndarray]:
-    """The weights and slots of a checkpoint by name."""
+    """The weights and slots of a checkpoint by name.
+
+    Args:
+        workdir: str. The work directory of a run.
+        step: int. Step of the checkpoint.
+    """
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(os.path.join(checkpoint_dir(workdir, step), "checkpoint"))
@@ -198,13 +215,23 @@ def tensors(workdir: str, step: int) -> dict[str, np.ndarray]:
 
 
 def largest_difference(workdir: str, other: str, step: int) -> float:
-    """The largest difference between the weights of two runs, without the optimizer's slots."""
+    """The largest difference between the weights of two runs, without the optimizer's slots.
+
+    Args:
+        workdir: str. Work directory of a run.
+        other: str. Work directory of the other run.
+        step: int. Step of the checkpoints.
+    """
     ours, theirs = tensors(workdir, step), tensors(other, step)
     return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
 
 
 def rows(workdir: str) -> list[dict]:
-    """The lines of metrics.jsonl without the figures in CLOCKS."""
+    """The lines of metrics.jsonl without the figures in CLOCKS.
+
+    Args:
+        workdir: str. The work directory of a run.
+    """
     with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
         return [{name: value for name, value in json.loads(line).items() if name not in CLOCKS} for line in file]
 

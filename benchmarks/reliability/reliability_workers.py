@@ -18,7 +18,12 @@ _SAME = {
 
 
 def launched(num_workers: int, command: list[str]) -> list[str]:
-    """The launch_workers command that runs another command in several processes."""
+    """The launch_workers command that runs another command in several processes.
+
+    Args:
+        num_workers: int. Number of processes.
+        command: list of str. The other command and its flags.
+    """
     flags = [flag for flag in command if not flag.startswith("--strategy=")]
     return ["launch_workers", f"--num_workers={num_workers}", "--", *flags]
 

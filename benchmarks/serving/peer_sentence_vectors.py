@@ -40,7 +40,12 @@ class SentenceVectors(torch.nn.Module):
 
 
 def load(directory, threads):
-    """Loads the model. Returns a dict of contender -> function from texts to vectors."""
+    """Loads the model. Returns a dict of contender -> function from texts to vectors.
+
+    Args:
+        directory: str. The model's directory.
+        threads: int. Threads of each contender.
+    """
     torch.set_num_threads(threads)
     encoder = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa").eval()
     model = SentenceVectors(encoder).eval()

@@ -74,7 +74,11 @@ def main(arguments):
 
 
 def line_of(row: dict) -> str:
-    """The line of the table for a batch size and a number of tokens."""
+    """The line of the table for a batch size and a number of tokens.
+
+    Args:
+        row: dict. An entry of figures["rows"], with batch, tokens and seconds.
+    """
     served, in_process = row["seconds"]["served"], row["seconds"]["in process"]
     ours, theirs = median(served) * 1e3, median(in_process) * 1e3
     middle, low, high = ratio(served, in_process)
@@ -85,7 +89,12 @@ def line_of(row: dict) -> str:
 
 
 def draw(rows: list[dict], path: str) -> None:
-    """Draws bars of both contenders, a panel for each batch size and number of tokens."""
+    """Draws bars of both contenders, a panel for each batch size and number of tokens.
+
+    Args:
+        rows: list of dict. The entries of figures["rows"].
+        path: str. File to write.
+    """
     panels = {
         f"{row['batch']} x {row['tokens']}": {name: milliseconds(rounds) for name, rounds in row["seconds"].items()}
         for row in rows

@@ -160,12 +160,18 @@ async def drive(server, options, say) -> tuple[collections.Counter, list[float]]
 
 
 def unexpected_outcomes(outcomes: collections.Counter) -> dict:
-    """The outcomes that are neither an answer, nor a refusal, nor broken off by the client."""
+    """The outcomes that are neither an answer, nor a refusal, nor broken off by the client.
+
+    Args:
+        outcomes: Counter. Result of drive.
+    """
     return {outcome: count for outcome, count in outcomes.items() if outcome not in {*_EXPECTED, "broken off"}}
 
 
 def fuzz(directory: str, options, say) -> tuple[bool, str]:
-    """R10: sends random requests. The server must live, answer with known status codes, and keep its memory.
+    """R10: sends random requests.
+
+    The server must not crash, must answer with known status codes, and must not take more and more memory.
 
     Args:
         directory: str. Where the model and the log go.

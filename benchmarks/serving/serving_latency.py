@@ -96,7 +96,7 @@ def main(arguments):
 
 
 def _warm(run, texts):
-    """Like turns.timed, with a call before that is not timed, since the peers have one in each turn."""
+    """Like turns.timed, with an untimed call before the others, since the peers make one in each turn."""
     of_turn = timed(run, texts)
 
     def seconds(count):

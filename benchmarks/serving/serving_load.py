@@ -11,7 +11,7 @@ import aiohttp
 
 from benchmarks.serving import serving_models
 
-_ROUNDS = 400  # a few milliseconds for each row, so that the model limits the rate and not the client
+_ROUNDS = 400  # a few milliseconds for each row, so that the model, and not the client, limits the rate
 
 
 async def _ask(session, url, ticket, seconds, outcomes):
@@ -38,7 +38,7 @@ async def _ask(session, url, ticket, seconds, outcomes):
 
 
 async def _capacity(session, url, queue, duration):
-    """Answers in a second, when so many clients as fit the queue ask again at once."""
+    """Answers per second while `queue` clients each send a new request after each answer."""
     outcomes, end = collections.Counter(), time.monotonic() + duration
 
     async def client():
@@ -122,7 +122,7 @@ def overload(directory: str, options, say) -> tuple[bool, str]:
     Returns:
         (whether the part passed, line of figures).
     """
-    queue = max(1, options.clients // 4)  # so that most clients find it full
+    queue = max(1, options.clients // 4)  # so that most clients find the queue full
     originals = [os.path.join(directory, f"number-{number}") for number in (0, 1)]
     for number, original in enumerate(originals):
         serving_models.write(original, number, _ROUNDS)

@@ -29,7 +29,9 @@ _HIDDEN = 16
 
 
 class SmallModel(tf.Module):
-    """A model whose signatures take raw text, ids of rank 2 and 3, and every type. The signature "work" takes time.
+    """A model whose signatures take raw text, ids of rank 2 and 3, and every type.
+
+    The signature "work" takes time.
 
     Args:
         number: int. The answer of "work", which identifies the version.
@@ -74,7 +76,13 @@ class SmallModel(tf.Module):
 
 
 def write(directory: str, number: int, rounds: int = 1) -> None:
-    """Writes one version with its manifest. The other arguments are those of SmallModel."""
+    """Writes a SmallModel as a version with its manifest.
+
+    Args:
+        directory: str. Directory of the version.
+        number: int. As for SmallModel.
+        rounds: int. As for SmallModel.
+    """
     module = SmallModel(number, rounds)
     tf.saved_model.save(module, directory, signatures=module.exported)
     storage.write_whole(os.path.join(directory, "export.json"), json.dumps({"kind": "embeddings"}))
@@ -82,7 +90,15 @@ def write(directory: str, number: int, rounds: int = 1) -> None:
 
 
 def put(directory: str, base_path: str, version: int) -> None:
-    """Adds a version below a base path by a rename, so that it appears as a whole, like a version of the exporter."""
+    """Adds a version below a base path.
+
+    A rename makes the version appear as a whole, like a version of the exporter.
+
+    Args:
+        directory: str. The version's files, which are copied.
+        base_path: str. Directory of the model's versions.
+        version: int. Number of the version.
+    """
     writing = os.path.join(base_path, f"writing-{version}")
     with storage.whole_directory(os.path.join(base_path, str(version)), writing) as place:
         shutil.copytree(directory, place, dirs_exist_ok=True)
@@ -119,7 +135,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(base_path: str, log_path: str, **flags):
-    """A Server of the model "small" for the block. After the block it stops, and must end with code 0.
+    """Runs a Server of the model "small" within the block. After the block, it must end with code 0.
 
     Args:
         base_path: str. Directory of the model's versions.

@@ -216,7 +216,7 @@ def counted_positions(corpus_dir: str, vocab_file: str, lines: list[str]) -> dic
 
 
 def draw(steps: list[dict], lengths: dict[int, dict], path: str) -> None:
-    """Draws bars of each step's estimated and measured memory, of its rate, and of the positions for each word.
+    """Draws bars of estimated and measured memory, of rates, and of the positions for each word.
 
     Args:
         steps: list of dict. Result of compared; [] for no panels of steps.

@@ -61,7 +61,7 @@ def _parsed(entry):
 
 
 def measured(size: str, rows: int, length: int, precision: str, compiled: str, deterministic: bool) -> dict:
-    """The figures of a step, a dict.
+    """Measures a step. Returns a dict of the figures that the line of JSON has.
 
     Args:
         size: str. The size, such as "base".

@@ -30,9 +30,12 @@ def measure(size: str, rows: int, length: int, precision: str, times: int, compi
         parts: int. Number of parts of the rows, which are computed one after the other.
 
     Returns:
-        dict with parameters; peak_bytes: peak of TensorFlow's allocator within a step, beyond what it holds between two
-        steps; resident_bytes: peak memory of the process beyond its memory before the first trace; cpu_seconds of a
-        step, all threads; product_flop_per_second of a large matrix product.
+        dict with:
+        - parameters: number of parameters.
+        - peak_bytes: peak of TensorFlow's allocator within a step, less its bytes between two steps.
+        - resident_bytes: peak memory of the process, less its memory before the first trace.
+        - cpu_seconds: CPU seconds of a step, all threads.
+        - product_flop_per_second: rate of a large matrix product.
     """
     with app.quiet_start():
         import tensorflow as tf
@@ -61,7 +64,7 @@ def measure(size: str, rows: int, length: int, precision: str, times: int, compi
 
     resident = resident_bytes("VmRSS")
     call(batches, 0)  # traces and compiles
-    # On a CPU, get_memory_info answers because the allocator that TensorFlow uses with oneDNN counts its bytes.
+    # get_memory_info works on this CPU, because the allocator that TensorFlow uses with oneDNN counts its bytes.
     between = tf.config.experimental.get_memory_info(_DEVICE)["current"]
     tf.config.experimental.reset_memory_stats(_DEVICE)
     started = time.process_time()

@@ -59,7 +59,11 @@ def main(arguments):
 
 
 def measured(commands: dict[str, list[str]]) -> dict:
-    """Name -> list of (wall, CPU) seconds in the counted rounds."""
+    """Name -> list of (wall, CPU) seconds in the counted rounds.
+
+    Args:
+        commands: dict. Name -> command.
+    """
     times = {name: [] for name in commands}
     for round_number in range(_ROUNDS.value + 1):
         for name, command in commands.items():
@@ -70,7 +74,11 @@ def measured(commands: dict[str, list[str]]) -> dict:
 
 
 def run_time(command: list[str]) -> tuple[float, float]:
-    """(wall, CPU) seconds of a process."""
+    """(wall, CPU) seconds of a process.
+
+    Args:
+        command: list of str. The program and its arguments.
+    """
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -123,7 +131,12 @@ def is_ours(name: str) -> bool:
 
 
 def draw(parts: dict, path: str) -> None:
-    """Draws bars of wall time, a panel for each part."""
+    """Draws bars of wall time, a panel for each part.
+
+    Args:
+        parts: dict. Part -> result of measured.
+        path: str. File to write.
+    """
     panels = {}
     for part, times in parts.items():
         walls = {name: list(zip(*seconds, strict=True))[0] for name, seconds in times.items()}

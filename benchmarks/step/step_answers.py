@@ -1,4 +1,4 @@
-"""The answers of a contender of training_step. reference_answers puts this folder on the path of its script."""
+"""Answers requests for a contender of training_step. reference_answers puts this folder on the script's path."""
 
 import time
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from reference_answers import peak_resident_bytes
 
 
 def answers_of_steps(make: Callable[[dict], tuple[Callable, int]]) -> Callable[[dict], dict]:
-    """The answer function of a contender of training_step.
+    """Makes the answer function of a contender of training_step.
 
-    A request without num_steps makes a model and takes its first step. A request with num_steps takes so many steps.
+    A request without num_steps makes a model and takes its first step. With num_steps, it takes that number of steps.
 
     Args:
         make: function of the request that makes a model. It returns (function that takes a step and returns the loss,

@@ -24,7 +24,7 @@ VERSIONS = {
     "transformers": {"transformers": "5.23.0", "torch": "2.13.0"},
     "ours": {},
 }
-# Peer -> what it compiles: nothing, or forward and backward. KerasHub compiles the whole step.
+# Peer -> its ways of compilation. "step" compiles forward and backward; in KerasHub it compiles the whole step.
 COMPILED = {"keras_hub": ("none", "step"), "model_garden": ("none", "step"), "transformers": ("none",)}
 PRECISIONS = ("float32", "bfloat16")
 VOCABULARY = 30_522
@@ -32,27 +32,27 @@ DROPOUT = 0.1
 # Standard deviation of all initial weights, biases and LayerNorm weights included. The loss then depends on each of
 # them.
 _SPREAD = 0.08
-# The learning rate is this value divided by the root of the number of weights. Adam's first steps change every weight
-# by about the rate, and their effect on the loss grows with that root. With this value the loss changes by a few
-# percent.
+# The learning rate is this value divided by the square root of the number of weights. Adam's first steps change every
+# weight by about the rate, and their effect on the loss grows with that root. With this value the loss changes by a
+# few percent.
 _RATE = 0.3
 # The timed steps have BERT's numbers for AdamW. The compared steps have a decay and an epsilon that are large enough to
-# change the loss: with a small epsilon, Adam's update hides whether gradients are clipped. With beta_2 = 0, epsilon has
-# one meaning for torch and ours, which correct the mean of squares before they add it, and for Keras, which does not.
+# change the loss. With a small epsilon, Adam's update would hide whether gradients are clipped. torch and ours correct
+# the mean of squares before they add epsilon, and Keras does not. With beta_2 = 0, epsilon has the same meaning in all.
 _TIMED = {"beta_2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
 _COMPARED = {"beta_2": 0.0, "weight_decay": 10.0}
 _COMPARED_STEPS = 3
-# Largest relative difference of the losses of compared steps, without dropout. In bfloat16 more is allowed for each
-# layer: with base's twelve layers, losses after two updates were 5e-4 to 7e-3 away from those in float32, in both
-# directions.
+# Largest relative difference of the losses of compared steps, without dropout. In bfloat16 the limit grows with the
+# number of layers. With base's twelve layers, losses after two updates were 5e-4 to 7e-3 above or below those in
+# float32.
 AGREEMENT = {"float32": 1e-5, "bfloat16": 3e-3}
 _BFLOAT16_A_LAYER = 1e-3
 # KerasHub's losses differ from the others' after the first update, by 4.3e-4 after two updates of small. The clipping
 # of Keras 3.15 (optimizers/base_optimizer.global_norm) squares the gradients of gathered tables before it adds the
-# rows of one id, so its norm is another one. Whether this explains the whole difference was not measured.
+# rows of one id, so its norm differs. It was not measured whether this explains the whole difference.
 _KERAS_AGREEMENT = 1e-3
-# Smallest relative effects on the loss of the compared steps and of dropout. Dropout's effect varies by chance and
-# can be as small as 3e-4. Without dropout, two losses of the same weights differ by rounding alone.
+# Smallest relative change of the loss by the compared steps, and by dropout. The effect of dropout varies by chance and
+# can be as small as 3e-4. Without dropout, two losses of the same weights differ only by rounding.
 _LEAST_PROGRESS, _LEAST_DROPOUT = 0.01, 1e-6
 
 
@@ -78,6 +78,9 @@ class Contender(NamedTuple):
 
 def parsed(step: str) -> tuple:
     """Parses SIZE:ROWS:LENGTH[:PRECISION], an entry of --steps.
+
+    Args:
+        step: str. The entry.
 
     Returns:
         (BertConfig, rows, length, precisions). Without PRECISION, the precisions are those of this machine.
@@ -114,7 +117,7 @@ def parsed(step: str) -> tuple:
 
 @contextlib.contextmanager
 def written(config, rows: int, length: int):
-    """Writes a batch of full rows, and the same random weights in each contender's layout. They exist within the block.
+    """Writes a batch of full rows, and the same random weights in each contender's layout, for the block.
 
     Args:
         config: BertConfig.
@@ -148,7 +151,11 @@ def written(config, rows: int, length: int):
 
 
 def random_weights(config) -> dict[str, np.ndarray]:
-    """Random float32 arrays for all weights of a BertPretrainer, by path."""
+    """Random float32 arrays for all weights of a BertPretrainer, by path.
+
+    Args:
+        config: BertConfig.
+    """
     from keras_bert_app.interop.weights import shapes
 
     generator = np.random.RandomState(2)
@@ -179,14 +186,15 @@ def _made(peer, contender, files, dropout):
 def looked_at(contender: Contender, files: dict) -> dict:
     """Takes a contender's first steps in a process of its own, while no other contender runs.
 
-    The function that is timed later takes these steps: first without dropout, then again from the same weights with it.
+    The function that is timed later takes these steps: first without dropout, then from the same weights with dropout.
 
     Args:
         contender: Contender.
         files: dict of `written`.
 
-    Returns: dict with parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest
-        step with dropout; resident_alone, peak bytes.
+    Returns:
+        dict with parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest step
+        with dropout; resident_alone, peak bytes.
     """
     with _process(contender) as peer:
         losses = {}
@@ -203,7 +211,9 @@ def looked_at(contender: Contender, files: dict) -> dict:
 
 
 def check_same(looks: dict, num_layers: int) -> None:
-    """Checks that contenders of one precision have the same losses, and that steps and dropout change the loss.
+    """Checks that contenders of one precision have the same losses.
+
+    It also checks that steps and dropout change the loss.
 
     Args:
         looks: dict. Contender's name -> result of looked_at.

@@ -125,7 +125,7 @@ def _check_flags():
 
 
 def _settings():
-    """Everything but the step that a result depends on, a dict."""
+    """A dict of all settings that a result depends on, except the step."""
     return {
         "machine": machine(("tensorflow", "keras", "keras-hub")),
         "peers": {peer: VERSIONS[peer] for peer in _PEERS.value},
@@ -137,7 +137,11 @@ def _settings():
 
 
 def contenders(precisions: tuple[str, ...]):
-    """Yields the contenders that the flags name, ours first."""
+    """Yields the contenders that the flags name, ours first.
+
+    Args:
+        precisions: tuple of str. Compute types.
+    """
     for precision in precisions:
         for compiled in _OURS.value:
             yield Contender("ours", compiled, precision)
@@ -177,7 +181,11 @@ def looks(step: str, files: dict, precisions: tuple[str, ...], num_layers: int) 
 
 
 def measured(step: str) -> dict:
-    """Measures an entry of --steps. Returns a dict of contender's name -> figures."""
+    """Measures an entry of --steps. Returns a dict of contender's name -> figures.
+
+    Args:
+        step: str. The entry.
+    """
     config, rows, length, precisions = parsed(step)
     with step_contenders.written(config, rows, length) as files:
         results = looks(step, files, precisions, config.num_hidden_layers)
@@ -191,9 +199,10 @@ def measured(step: str) -> dict:
 
 
 def free_memory() -> float:
-    """Bytes that processes can still take without swapping and within the control group's limit, less a tenth.
+    """Bytes of memory that processes can still take, less a tenth.
 
-    A control group counts pages of files as used memory, although the system gives them up when memory is needed.
+    The bytes are those without swapping and within the control group's limit. A control group counts pages of files as
+    used memory, although the system gives them up when memory is needed.
     """
     with open("/proc/meminfo", encoding="ascii") as file:
         (line,) = (line for line in file if line.startswith("MemAvailable:"))

@@ -25,7 +25,7 @@ PACKAGES = ("keras-hub", "tensorflow", "keras")
 
 
 def make(request):
-    keras.utils.clear_session()  # starts the numbers in variable names again, by which weights are assigned
+    keras.utils.clear_session()  # restarts the numbers in variable names, because weights are assigned by name
     keras.config.set_dtype_policy({"float32": "float32", "bfloat16": "mixed_bfloat16"}[request["precision"]])
     weights, _ = load.load_weights(request["directory"])
     batch = dict(np.load(request["batch_file"]))

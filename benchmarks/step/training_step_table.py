@@ -56,7 +56,11 @@ def summary(figures: dict) -> tuple:
 
 
 def spread_of(rounds: turns.Rounds) -> str:
-    """The median of all steps with the lowest and highest of the rounds' medians, in milliseconds."""
+    """The median of all steps with the lowest and highest of the rounds' medians, in milliseconds.
+
+    Args:
+        rounds: turns.Rounds. For each round, the seconds of each step.
+    """
     return "{:,.0f} ({:,.0f} - {:,.0f})".format(*turns.milliseconds(rounds))
 
 

@@ -124,7 +124,11 @@ class Oracle:
 
 
 def strings_of(part: str):
-    """Yields the byte strings of a part."""
+    """Yields the byte strings of a part.
+
+    Args:
+        part: str. One of _PARTS.
+    """
     import tensorflow as tf
 
     if part in ("enwiki", "zhwiki", "xquad"):
@@ -153,7 +157,11 @@ def _squad_texts(squad):
 
 
 def batches_of(strings):
-    """Yields lists of byte strings, limited in number and bytes."""
+    """Yields lists of byte strings, limited in number and bytes.
+
+    Args:
+        strings: iterable of bytes.
+    """
     batch, size, total = [], 0, 0
     for string in strings:
         batch.append(string)
@@ -169,7 +177,13 @@ def batches_of(strings):
 
 
 def as_reference_text(string: bytes) -> bytes:
-    """The string with every invalid sequence replaced by U+FFFD, since the reference takes valid UTF-8 alone."""
+    """The string with every invalid sequence replaced by U+FFFD.
+
+    The reference takes only valid UTF-8.
+
+    Args:
+        string: bytes.
+    """
     try:
         string.decode("utf-8")
         return string
@@ -178,7 +192,9 @@ def as_reference_text(string: bytes) -> bytes:
 
 
 def compare(tally: Tally, batch: list[bytes], counts, ids, expected_counts, expected_ids) -> None:
-    """Adds one batch to a tally. Pieces outside the common beginning and end of a string count as different.
+    """Adds one batch to a tally.
+
+    Pieces outside the common beginning and end of a string count as different.
 
     Args:
         tally: Tally.
@@ -254,7 +270,13 @@ def run_part(part: str, tokenizers: dict, oracles: dict[str, Oracle]) -> dict:
 
 
 def show_examples(part: str, tallies: dict, vocabularies: dict) -> None:
-    """Prints the examples of strings that differ."""
+    """Prints the examples of strings that differ.
+
+    Args:
+        part: str. The part.
+        tallies: dict. Result of run_part.
+        vocabularies: dict. Name of a vocabulary -> list of its pieces.
+    """
     for (name, casing), tally in tallies.items():
         for string, expected, ours in tally.examples:
             print(f"\n{part}, {name}, {casing}: {string.decode('utf-8', 'backslashreplace')!r}")

@@ -1,10 +1,12 @@
-"""Text by lines and Hugging Face's tokenizer, for the tokenizer benchmarks."""
+"""Reads lines of text and makes Hugging Face's tokenizer, for the tokenizer benchmarks."""
 
 MAX_CHARACTERS_PER_WORD = 200  # the limit of google-research/bert; the default of tokenizers is 100
 
 
 def read_lines(patterns, max_megabytes: float | None = None) -> list[str]:
-    """The lines of text files, markup and empty lines too, without their line ends. Invalid UTF-8 becomes U+FFFD.
+    """The lines of text files without their line ends, including markup and empty lines.
+
+    Invalid UTF-8 becomes U+FFFD.
 
     Args:
         patterns: files, directories or globs.
@@ -27,9 +29,10 @@ def read_lines(patterns, max_megabytes: float | None = None) -> list[str]:
 
 
 def hf_tokenizer(vocabulary: list[str], do_lower_case: bool):
-    """A tokenizers.Tokenizer with the parts of BertWordPieceTokenizer and BERT's limit of 200 characters in a word.
+    """A tokenizers.Tokenizer with the parts of BertWordPieceTokenizer.
 
-    No special token is registered. A literal "[MASK]" is therefore ordinary text, as in google-research/bert.
+    A word has at most 200 characters, as in BERT. No special token is registered. A literal "[MASK]" is therefore
+    ordinary text, as in google-research/bert.
 
     Args:
         vocabulary: list of str. The pieces.

@@ -47,7 +47,7 @@ _REFERENCE = "tokenizers encode_batch"
 def main(arguments):
     del arguments
     input_files, vocab_file = app.required("input_files", "vocab_file")
-    os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)  # read when tokenizers first runs
+    os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)  # tokenizers reads it in its first call
     with app.quiet_start():
         import tensorflow as tf
 
@@ -170,7 +170,7 @@ def _hugging_face(lines, vocabulary):
 
     def contender(method, parallelism):
         def encode():
-            os.environ["TOKENIZERS_PARALLELISM"] = parallelism  # read at each call
+            os.environ["TOKENIZERS_PARALLELISM"] = parallelism  # tokenizers reads it in each call
             for batch in batches:
                 yield method(batch, add_special_tokens=False)
 

@@ -66,7 +66,7 @@ def lowered(name: str, output_dir: str = "") -> tuple[bool, str]:
         output_dir: str. Directory for the text of lowered programs; "" for none. The file's name has "-" for "/".
 
     Returns:
-        (whether a TPU runs all of the program, line for people).
+        (whether a TPU runs all of the program, line to print).
     """
     from benchmarks.tpu.tpu_lowering import NotLowered, lower
 

@@ -48,7 +48,9 @@ _FIRST_SHARE = 0.97  # share of the memory that the first program takes by `esti
 
 
 class Figures:
-    """Results of programs by CHIP:NAME. Each program is lowered and compiled once, and its result is kept in a file.
+    """Results of programs by CHIP:NAME.
+
+    Each program is lowered and compiled once. A file keeps its result.
 
     Args:
         path: str. The JSON file.
@@ -101,7 +103,13 @@ def _compiled(chip, program):
 
 
 def described(chip: str, program: Program, figures: dict) -> str:
-    """One line for people about a program's figures."""
+    """A program's figures as one line of text.
+
+    Args:
+        chip: str. A key of CHIPS.
+        program: Program.
+        figures: dict. Figures of the program.
+    """
     if "error" in figures:
         return f"refused: {refusal(figures['error'])} ({figures['seconds']:.0f} s)"
     seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
@@ -116,13 +124,17 @@ def described(chip: str, program: Program, figures: dict) -> str:
 
 
 def refusal(error: str) -> str:
-    """The part of a compiler's message about missing memory, or the beginning of another message."""
+    """The part of a compiler's message about missing memory, or the beginning of another message.
+
+    Args:
+        error: str. The compiler's message.
+    """
     match = re.search(r"Ran out of memory[^.]*\.\s*Used [^.]*\.[^.]*\.[^.]*", error)
     return " ".join((match[0] if match else error[:200]).split())
 
 
 def needed_bytes(figures: dict, argument_bytes: int) -> float | None:
-    """The HBM of a program that was compiled, or refused for its size; None if it was refused for another reason.
+    """The HBM of a program in bytes; None if it was refused for another reason than its size.
 
     Args:
         figures: dict. The program's figures.
@@ -185,10 +197,10 @@ def largest(
 
 
 def _memory(program):
-    """(bytes of a Program by `estimate`, bytes of its arguments alone).
+    """(bytes of a Program by `estimate`, bytes of its arguments only).
 
     These programs contain the loop over the steps, so all batches of a call are their arguments. `estimate` does not
-    count them, since on a TPU the host runs the loop.
+    count these batches, since on a TPU the host runs the loop.
     """
     run = pretraining_run(program)
     needed = training_memory(

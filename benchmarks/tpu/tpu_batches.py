@@ -20,7 +20,7 @@ def check():
     """Checks the batches of all maskings with all objectives, and of all heads.
 
     Yields:
-        (name, whether something is wrong, line for people).
+        (name, whether something is wrong, line to print).
     """
     tokenizer = tpu_examples.tokenizer()
     with tempfile.TemporaryDirectory() as directory:

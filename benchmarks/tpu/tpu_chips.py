@@ -52,7 +52,9 @@ def floor_seconds(chip: Chip, flops: float, num_bytes: float) -> tuple[float, st
 
 
 def hbm_bytes(stats: dict) -> float:
-    """The HBM of a running program: arguments, results that do not reuse an argument's memory, temporaries, and code.
+    """The HBM of a running program in bytes.
+
+    It holds arguments, results that do not reuse an argument's memory, temporaries, and code.
 
     Args:
         stats: dict with arguments, outputs, aliased, temporaries and code, in bytes.

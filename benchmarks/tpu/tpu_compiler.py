@@ -34,7 +34,7 @@ def compile_file(chip: str, path: str, hlo_path: str = "") -> dict:
         tpu_traffic), which count a loop's body once; seconds of compiling; device. If the compiler refuses the program:
         error (its message), seconds and device.
     """
-    # Without these, libtpu waits long for a metadata server that exists on TPU machines alone.
+    # Without these, libtpu waits long for a metadata server that exists only on TPU machines.
     os.environ |= {
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_ACCELERATOR_TYPE": CHIPS[chip].accelerator,

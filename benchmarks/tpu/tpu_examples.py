@@ -39,7 +39,11 @@ def tokenizer():
 
 
 def documents(num_documents: int = 60) -> list[list[str]]:
-    """Random documents, which are lists of sentences."""
+    """Random documents, which are lists of sentences.
+
+    Args:
+        num_documents: int. Number of documents.
+    """
     generator = np.random.RandomState(1)
     return [
         [_text(generator, generator.randint(3, 9)) + "." for _ in range(generator.randint(2, 13))]

@@ -40,7 +40,7 @@ _LEGALIZATION = (
 
 
 class NotLowered(Exception):
-    """A pass of TensorFlow refused the program. The message is the first line of the pass's own."""
+    """A pass of TensorFlow refused the program. The message is the first line of the pass's error."""
 
 
 def lower(function, arguments) -> tuple[str, str]:
@@ -66,7 +66,7 @@ def lower(function, arguments) -> tuple[str, str]:
         of_ops = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
         return of_ops, tf.mlir.experimental.run_pass_pipeline(of_ops, ",".join(_LEGALIZATION))
     except tf.errors.OpError as error:
-        # Such as "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", and then the place.
+        # Example: "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", then the place.
         match = re.search(r"error: (.*)", str(error))
         raise NotLowered(match[1] if match else str(error).splitlines()[0]) from None
 

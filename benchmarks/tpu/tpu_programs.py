@@ -97,7 +97,11 @@ def make(program: Program) -> tuple:
 
 
 def pretraining_run(program: Program):
-    """The PretrainingConfig of a Program, resolved."""
+    """The PretrainingConfig of a Program, resolved.
+
+    Args:
+        program: Program. Its `what` is a key of PRETRAINING.
+    """
     from keras_bert_app.config.pretraining_config import PretrainingConfig
 
     return PretrainingConfig(
@@ -112,7 +116,11 @@ def pretraining_run(program: Program):
 
 
 def pretraining_specs(run) -> dict:
-    """The tf.TensorSpecs of a batch by name, each [B, ...]."""
+    """The tf.TensorSpecs of a batch by name, each [B, ...].
+
+    Args:
+        run: PretrainingConfig, resolved.
+    """
     import tensorflow as tf
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
@@ -191,7 +199,7 @@ def _finetuning(program, what, head, strategy):
 def _call_arguments(specs, run):
     """The arguments of a train call: stacked batches, number of batches, first step, progress, and the stop signal.
 
-    Runs by time alone have the argument for progress.
+    Only runs with a time budget have the argument for progress.
     """
     import tensorflow as tf
 

@@ -39,7 +39,7 @@ class Summary:
         return not (self.unlowered or self.dynamic or self.strings)
 
     def line(self) -> str:
-        """One line for people."""
+        """The counts as one line of text."""
         if not self.is_lowered:
             reasons = (("no TPU kernel", self.unlowered), ("dynamic shapes", self.dynamic), ("strings", self.strings))
             return "STOPPED: " + "; ".join(f"{what}: {_listed(counter)}" for what, counter in reasons if counter)
@@ -50,7 +50,11 @@ class Summary:
 
 
 def summarize(text: str) -> Summary:
-    """The Summary of a module in StableHLO."""
+    """The Summary of a module in StableHLO.
+
+    Args:
+        text: str. The module.
+    """
     summary = Summary()
     for line in text.splitlines():
         match = _OPERATION.match(line)

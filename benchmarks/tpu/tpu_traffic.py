@@ -43,7 +43,13 @@ _MOVES_NOTHING = frozenset(
 
 
 def hbm_traffic(text: str) -> int:
-    """Bytes that the instructions of a program in HLO read from HBM and write to HBM. A loop's body counts once."""
+    """Bytes that the instructions of a program in HLO read from HBM and write to HBM.
+
+    A loop's body counts once.
+
+    Args:
+        text: str. The compiled program in HLO.
+    """
     instructions, sizes, inner, computation = [], {}, set(), ""
     for line in text.splitlines():
         if match := _COMPUTATION.match(line):
@@ -68,10 +74,13 @@ def hbm_traffic(text: str) -> int:
 
 
 def estimated_cycles(text: str) -> int:
-    """The compiler's estimate for the cycles of a program's kernels and copies. A loop's body counts once.
+    """The compiler's estimate for the cycles of a program's kernels and copies.
 
-    The compiler gives no estimate for some kernels, such as its random numbers. Transfers that run beside a kernel are
-    not included.
+    A loop's body counts once. The compiler gives no estimate for some kernels, such as its random numbers. Transfers
+    that run beside a kernel are not included.
+
+    Args:
+        text: str. The compiled program in HLO.
     """
     return sum(map(int, _CYCLES.findall(text)))
 

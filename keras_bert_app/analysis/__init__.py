@@ -1,1 +1,4 @@
-"""Analyses of an encoder: attention, probes, heads and word senses. See study_registry for their names."""
+"""Analyses of an encoder: attention, probes, heads and word senses.
+
+The module study_registry lists their names.
+"""

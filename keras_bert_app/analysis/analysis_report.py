@@ -18,13 +18,13 @@ REPORT = "report.html"
 def report(output_dir: str, title: str, origin: dict) -> bytes:
     """Builds the page from every NAME.json in a directory, in the order of study_registry.
 
-    The page contains the tables, remarks and pictures. It names other pages and large files, which lie beside it. It
-    also names findings about another model.
+    The page contains the tables, remarks and pictures. It lists further pages and the large files of the directory. It
+    also marks findings about another model.
 
     Args:
         output_dir: str. The directory of the findings.
         title: str. The title of the page.
-        origin: dict. encoders.origin_of the model that the page is about.
+        origin: dict. The result of encoders.origin_of for the model of the page.
 
     Returns:
         bytes. The page in UTF-8.

@@ -1,8 +1,8 @@
-"""Control tasks: what a probe can learn by heart, whatever the encoder knows of language.
+"""Control tasks, which show how much a probe can memorize without knowledge of language.
 
 See Hewitt and Liang 2019, Designing and Interpreting Probes with Control Tasks. Each word type gets a random answer,
-which is the same wherever the word stands, in training and in dev. A probe can learn the answers only by heart.
-Selectivity is the accuracy at the linguistic task minus the accuracy at the control task.
+which is the same at every occurrence of the word, in training and in dev. A probe can only memorize these answers.
+Selectivity is the accuracy on the linguistic task minus the accuracy on the control task.
 """
 
 import dataclasses
@@ -37,7 +37,9 @@ def random_labels(
 
 
 def share_seen(train_types: Sequence[str], dev_types: Sequence[str]) -> float:
-    """Computes the share of dev items whose type occurs in training. No probe can know the other control labels.
+    """Computes the share of dev items whose type occurs in training.
+
+    No probe can know the control labels of the remaining items.
 
     Args:
         train_types: sequence of str.
@@ -53,14 +55,13 @@ def share_seen(train_types: Sequence[str], dev_types: Sequence[str]) -> float:
 def control_trees(
     train: list[treebank.Tree], dev: list[treebank.Tree], is_uncased: bool, seed: int
 ) -> tuple[list[treebank.Tree], list[treebank.Tree]]:
-    """Replaces the tree of each sentence by one that the word types decide.
+    """Replaces the tree of each sentence by a control tree, which random draws for word types decide.
 
     Hewitt and Liang have no control task for distances. Their control task for dependency edges draws one of three
-    behaviours for each word type: attach to the first word, to the last word, or to the word itself
-    (john-hewitt/control-tasks, task.py: CorruptedEdgePositionTask). A word cannot attach to itself in a tree, whose
-    words have distances. Here each type therefore draws one of the first two behaviours. The first word is the root,
-    and the last word attaches to it. First and last are the first and the last word that is no punctuation, because
-    scores leave punctuation out.
+    behaviours for each word type. The word attaches to the first word, to the last word, or to itself. See
+    CorruptedEdgePositionTask in john-hewitt/control-tasks, task.py. In a tree a word cannot attach to itself. Here each
+    type therefore draws one of the first two behaviours. The first word is the root, and the last word attaches to it.
+    Punctuation does not count as the first or the last word, because the scores ignore punctuation.
 
     Args:
         train: list of treebank.Tree.
@@ -78,7 +79,9 @@ def control_trees(
 
 
 def joined_to_first(tree: treebank.Tree) -> treebank.Tree:
-    """Attaches all words to the first one: the best answer to a control tree for those who know no type.
+    """Attaches all words to the first one, as a baseline for control trees.
+
+    This is the best answer of a probe that knows no word type.
 
     Args:
         tree: treebank.Tree.
@@ -95,7 +98,7 @@ def joined_to_first(tree: treebank.Tree) -> treebank.Tree:
 def _control_tree(tree, to_last, is_uncased):
     first, last = _ends(tree)
     heads = np.array([last if to_last[_type(word, is_uncased)] else first for word in tree.words], np.int32)
-    heads[last], heads[first] = first, -1  # in this order: in a sentence of one word they are the same
+    heads[last], heads[first] = first, -1  # in a sentence of one word the second value stays
     return dataclasses.replace(tree, heads=heads)
 
 

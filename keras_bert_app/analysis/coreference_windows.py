@@ -1,4 +1,6 @@
-"""Questions of coreference: mentions, with the mentions before them, in windows that are encoded together.
+"""Questions of coreference: each mention with the earlier mentions of its window.
+
+The encoder reads all sentences of a window together.
 
 Dimensions: K kinds of mentions, Q questions (mentions with an antecedent).
 """
@@ -14,7 +16,7 @@ from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.errors import UserError
 
 KINDS = ("all", "pronoun", "proper name", "other", '"its"')
-_LONGEST_WINDOW = 512  # tokens: the length that BERT was trained for
+_LONGEST_WINDOW = 512  # tokens; BERT was pre-trained on rows of this length
 
 
 class Question(typing.NamedTuple):
@@ -136,10 +138,10 @@ def places_of(windows: list[Window]) -> Places:
 
 
 def baseline_answers(windows: list[Window]) -> np.ndarray:
-    """Checks the answers of both baselines.
+    """Checks the answers of the two baselines.
 
-    The first answer is the nearest earlier mention. The second is the nearest earlier mention with the same head word,
-    or else the nearest one.
+    The first baseline answers with the nearest earlier mention. The second answers with the nearest earlier mention
+    that has the same head word, or else with the nearest one.
 
     Args:
         windows: list of Window.

@@ -1,6 +1,6 @@
 """Answers of the probes of one task of edge probing and of its control task.
 
-One half of the dev documents chooses the best layer, the other half is reported.
+One half of the dev documents serves to choose the best layer. The reported items come from the second half.
 
 Dimensions: L layers, n reported items.
 """
@@ -17,18 +17,20 @@ from keras_bert_app.terminal.progress import reported
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """The answers of all probes to the reported items of one task. 1 stands for a right answer, 0 for a wrong one.
+    """The answers of all probes to the reported items of one task.
+
+    1 stands for a right answer, 0 for a wrong one.
 
     Attributes:
         num_items: int. The number of all dev items.
-        layer: int. The layer that is best on the other half.
+        layer: int. The layer with the best accuracy on the half that is not reported.
         sentences: int64 [n]. The sentence of each item.
-        majority: bool [n]. The answers of the most frequent training label.
+        majority: bool [n]. Whether the most frequent training label is the right answer.
         by_layer: float [L + 1, n]. The share of seeds with a right answer.
         seed_spread: float [L + 1]. The standard deviation of the seeds' accuracies.
-        control: float [L + 1, n]. The same as by_layer at the control task.
-        mixed: float [n]. The mix of all layers.
-        untrained: float [n]. The mix of all layers of encoders with random weights.
+        control: float [L + 1, n]. Like by_layer, for the control task.
+        mixed: float [n]. The share of seeds whose probe of the mix of all layers is right.
+        untrained: float [n]. Like mixed, for encoders with random weights.
         shares: float [seeds, L + 1]. The shares of the layers in the mix.
         seen: float. The share of items whose type occurs in training.
     """
@@ -46,11 +48,26 @@ class Answers:
     seen: float
 
     def interval(self, right: np.ndarray) -> tuple[float, float]:
-        """Returns the 95 % interval of the mean of [n]."""
+        """Computes the 95 % interval of an accuracy.
+
+        Args:
+            right: float [n]. Such as mixed, or a row of by_layer.
+
+        Returns:
+            (lower bound, upper bound).
+        """
         return sentence_bootstrap.share_interval(right, self.sentences)
 
     def difference(self, right: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-        """Returns the 95 % interval of the difference between the means of two [n]."""
+        """Computes the 95 % interval of the difference between two accuracies.
+
+        Args:
+            right: float [n].
+            other: float [n]. Subtracted from right.
+
+        Returns:
+            (lower bound, upper bound).
+        """
         return sentence_bootstrap.difference_interval(right - other, self.sentences)
 
     def centres(self) -> np.ndarray:
@@ -110,7 +127,7 @@ def task_answers(
 
 
 def _control_items(train, dev, seed):
-    """(Items, Items) with the labels of the control task, another draw for each seed."""
+    """Returns both Items with labels of the control task. Each seed gives another draw."""
     labels = control_tasks.random_labels(train.types, train.labels, dev.types, seed)
     return tuple(
         dataclasses.replace(items, labels=control) for items, control in zip((train, dev), labels, strict=True)

@@ -1,7 +1,7 @@
-"""States and attention of an encoder for sentences whose words are known, by piece or by word.
+"""States and attention of an encoder, by piece or by word, for sentences that are split into words.
 
-Dimensions: L layers (there are L + 1 states, the embeddings' output first), N heads, S tokens of a sentence with [CLS]
-and [SEP], W words, U units ([CLS], each word, each [SEP]), H hidden size.
+Dimensions: L layers, N heads, W words, H hidden size. There are L + 1 states; the first is the output of the
+embeddings. S counts the tokens of a sentence with [CLS] and [SEP]. U counts the units: [CLS], each word and each [SEP].
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ class Encoded:
     Attributes:
         number: int. The place of the sentence among the given ones.
         token_ids: int32 [S].
-        spans: int32 [W, 2]. The tokens of each word, the end exclusive. Each word has at least one token. If the row
-            has a segment B, its words follow those of segment A.
+        spans: int32 [W, 2]. The tokens of each word, the end exclusive. Each word has at least one token. The words of
+            a segment B follow the words of segment A.
         states: float32 [L + 1, S, H].
-        attention: float32 [L, N, S, S] or None. Rows attend to columns. None unless the caller asked for it.
+        attention: float32 [L, N, S, S] or None. Rows attend to columns. None without with_attention.
     """
 
     number: int
@@ -63,8 +63,8 @@ class Encoded:
     def word_attention(self) -> np.ndarray:
         """Computes attention between units.
 
-        Attention to a word is the sum over its pieces, attention from a word the mean over its pieces. The rows still
-        sum to 1 (Clark et al. 2019, What Does BERT Look At?, section 4.1).
+        Attention to a word is the sum over its pieces. Attention from a word is the mean over its pieces. The rows
+        still sum to 1 (Clark et al. 2019, What Does BERT Look At?, section 4.1).
 
         Returns:
             float32 [L, N, U, U].
@@ -96,15 +96,15 @@ def encode_rows(subject: Subject, rows: list[tuple], with_attention: bool = Fals
 
     Args:
         subject: Subject. The encoder.
-        rows: list of (A, B). Each segment is a list of the pieces of its words (int32 arrays, none of them empty). B is
-            None for a row of one segment.
+        rows: list of (A, B). A segment is a list of int32 arrays. Each array holds the pieces of one word and is not
+            empty. B is None for a row of one segment.
         with_attention: bool. Whether to return attention.
 
     Yields:
         Encoded.
 
     Raises:
-        UserError: attention is asked for, and the encoder has no layer or was pruned.
+        UserError: with_attention is set, and the encoder has no layer or has pruned heads.
     """
     if with_attention and subject.config.num_heads_by_layer:
         raise UserError(
@@ -161,9 +161,9 @@ def num_tokens(subject: Subject, sentences: list[Sequence[str]]) -> np.ndarray:
 
 
 def fitting(subject: Subject, items: list, path: str) -> tuple[list, int]:
-    """Selects the items whose words `encode` can take.
+    """Selects the items that fit into the encoder's positions.
 
-    The selection precedes all counts, so that baselines answer for the same sentences as encoders.
+    Select the items before you count anything. Baselines and encoders then see the same sentences.
 
     Args:
         subject: Subject. The encoder.
@@ -171,7 +171,7 @@ def fitting(subject: Subject, items: list, path: str) -> tuple[list, int]:
         path: str. The file of the items, for the message.
 
     Returns:
-        (list, int): the items that fit, and the number of the others.
+        (list, int): the items that fit, and the number of items that do not.
 
     Raises:
         UserError: no item fits.
@@ -237,5 +237,5 @@ def _run(encoder, with_attention):
     def run(inputs):
         return encoder(inputs, return_attention_scores=with_attention)
 
-    # The concrete function avoids a retracing warning: each encoder has a function of its own.
+    # Each encoder needs its own function. A concrete function avoids TensorFlow's warning about retracing.
     return run.get_concrete_function({name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS})

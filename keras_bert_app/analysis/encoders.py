@@ -40,7 +40,7 @@ class Subject:
 
 
 def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> Subject:
-    """Loads the encoder of a model in any layout. Its name is that of the directory.
+    """Loads the encoder of a model in any layout, and names it after its directory.
 
     Args:
         path: str. See interop.load.load_weights.
@@ -88,7 +88,7 @@ def require_segments(config: BertConfig, what: str) -> None:
 
     Args:
         config: BertConfig.
-        what: str. The flag or file that gives a pair of texts; it begins the message.
+        what: str. The flag or file that gives a pair of texts. The error message begins with it.
 
     Raises:
         UserError: the model has one segment.

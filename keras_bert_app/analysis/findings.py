@@ -64,7 +64,9 @@ class Findings:
 
 
 def contents(findings: Findings, options: Options) -> dict[str, bytes | Iterator[bytes]]:
-    """Collects the files of an analysis: NAME.json (all results and options) and those of the findings.
+    """Collects the files of an analysis: NAME.json and the files of its findings.
+
+    NAME.json holds all results and options.
 
     Args:
         findings: Findings.

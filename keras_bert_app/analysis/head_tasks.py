@@ -90,7 +90,9 @@ def _masked_lm(subject, options):
 
 
 class MaskedLM:
-    """Masked LM over rows of up to 128 tokens of whole sentences, 15 % of the tokens masked once.
+    """Masked LM over rows of whole sentences, each at most 128 tokens long.
+
+    The task masks 15 % of the tokens once.
 
     The first half of the rows serves for estimation, the second half for scores.
 
@@ -153,10 +155,11 @@ class MaskedLM:
 
 
 def _halves(examples, by_document):
-    """Splits examples into every second one and the others.
+    """Splits examples into two halves, by even and odd numbers.
 
     Args:
-        by_document: bool. Whether to split whole documents, because an example is read with its neighbours.
+        by_document: bool. Whether all examples of a document go to one half. Set it if the model reads an example with
+            its neighbours.
     """
     if not by_document:
         return examples[0::2], examples[1::2]
@@ -180,10 +183,10 @@ class Tuned:
         UserError: the run has less than two dev examples, or its encoder has no layer.
     """
 
-    is_better_high = True  # all metrics of tasks are
+    is_better_high = True  # a higher value of every task metric is better
 
     def __init__(self, options: Options):
-        # float32 in every case: pruned and whole models are compared to the last bits.
+        # Always float32, because pruned and whole models are compared to the last bits.
         self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
         encoders.require_layers(finetuned.model.config)
         self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)
@@ -205,7 +208,7 @@ class Tuned:
                 f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; "
                 "expected two at least"
             )
-        # Without a teacher: the loss counts the labels alone.
+        # The teacher is removed, so that the loss depends on the labels alone.
         self.objective = self.task.family.make_objective(
             self.task, dataclasses.replace(finetuned.run, teacher=""), finetuned.model.head
         )

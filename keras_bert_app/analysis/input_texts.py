@@ -102,7 +102,7 @@ def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list
 
 
 def read_remark(options: Options, num_read: int, by_itself: int) -> str:
-    """Says how many sentences of a file were read, and why no more.
+    """Says how many sentences of a file were read, and which limit applied.
 
     Args:
         options: Options.
@@ -134,10 +134,11 @@ def encodable(
         most_pieces: int or None. A further limit on the pieces of a sentence.
 
     Returns:
-        (list of Text, list of int, str): the sentences that stay, their numbers, and a remark on the others or "".
+        (list of Text, list of int, str): the remaining sentences, their numbers, and a remark on the sentences that
+        were left out, or "".
 
     Raises:
-        UserError: no sentence stays.
+        UserError: no sentence remains.
     """
     room = min(most_pieces or np.inf, subject.config.max_position_embeddings - 2)
     texts = cut(subject.tokenizer, sentences)

@@ -1,4 +1,6 @@
-"""Structural probes of every layer of an encoder, chosen on one half of the sentences and scored on the other.
+"""Structural probes of every layer of an encoder.
+
+One half of the sentences serves to choose the layer. The reported scores come from the second half.
 
 Dimensions: L layers, S reported sentences, M sentences of one length, W words.
 """
@@ -22,7 +24,7 @@ class Scores:
 
     Attributes:
         name: str. The name of the encoder.
-        layer: int. The layer with the best UUAS on the other half.
+        layer: int. The layer with the best UUAS on the half that is not reported.
         values: float64 [L + 1, seeds, measures, S]. See tree_scores.sentence_values.
         sentences: tree_scores.Sentences.
     """
@@ -33,7 +35,11 @@ class Scores:
     sentences: tree_scores.Sentences
 
     def mean(self, layer: int) -> np.ndarray:
-        """Returns float64 [measures, S]: the mean over seeds of a layer."""
+        """Returns float64 [measures, S]: the mean over seeds of a layer.
+
+        Args:
+            layer: int.
+        """
         return self.values[layer].mean(axis=0)
 
     @functools.cached_property
@@ -84,7 +90,8 @@ class LayerProbes:
         train_trees: list of treebank.Tree.
         dev_trees: list of treebank.Tree.
         groups: list of tree_scores.Group, of dev_trees.
-        is_reported: bool [trees]. The half of dev_trees whose scores are reported; the other half chooses the layer.
+        is_reported: bool [trees]. True for the half of dev_trees whose scores are reported. The second half serves to
+            choose the layer.
         rank: int. The rank of the maps.
         seeds: sequence of int.
         log: Callable. Receives progress lines.
@@ -103,7 +110,7 @@ class LayerProbes:
         self.train_trees, self.dev_trees, self.groups = train_trees, dev_trees, groups
         self.is_reported, self.rank, self.seeds, self.log = is_reported, rank, seeds, log
         self.batches = tree_probe.Batches(train_trees)
-        self.control_groups = None  # of the last seed; all have the same number of edges in each sentence
+        self.control_groups = None  # groups of the last seed; all seeds have the same number of edges in each sentence
 
     def scores(
         self, subjects: list[Subject], name: str, with_control: bool = False
@@ -162,7 +169,10 @@ class LayerProbes:
         return Scores(name, int(np.argmax(uuas)), values[..., self.is_reported], sentences.part(self.is_reported))
 
     def control_baseline(self) -> float:
-        """Returns float: the UUAS of all words joined to the first one, at the control trees of the last seed."""
+        """Computes the UUAS of a baseline on the control trees of the last seed.
+
+        The baseline joins all words to the first one.
+        """
         joined = tree_scores.groups_of(
             [control_tasks.joined_to_first(tree) for tree in self.dev_trees], tree_probe.starts_of(self.dev_trees)
         )

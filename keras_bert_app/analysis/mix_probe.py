@@ -13,10 +13,10 @@ import tensorflow as tf
 from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.analysis.span_items import Items
 
-HIDDEN_SIZE = 256  # as the projections of Tenney et al.
+HIDDEN_SIZE = 256  # the size of the projections in Tenney et al.
 EPOCHS = 5
 _LEARNING_RATE, _BATCH_SIZE = 1e-3, 64
-_MIX_RATE = 20 * _LEARNING_RATE  # the few mix weights must move farther than the others in the same steps
+_MIX_RATE = 20 * _LEARNING_RATE  # the few mix weights must move farther than all other weights in the same steps
 
 
 def right_answers(train: Items, dev: Items, layers: Sequence[int], seed: int) -> tuple[np.ndarray, np.ndarray]:

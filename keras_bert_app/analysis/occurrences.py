@@ -16,7 +16,7 @@ from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
 
-FEWEST = 10  # occurrences; fewer of them make no clusters
+FEWEST = 10  # occurrences; fewer do not form clusters
 _MOST = 400  # occurrences of a word, taken at equal steps through the corpus
 _MOST_OTHERS = 300  # sentences without the words, for the figures of all words
 _FEWEST_CONTEXTS = 5  # sentences that a word needs to count among all words
@@ -44,14 +44,14 @@ class Corpus:
 
 
 def find(subject: Subject, path: str, words: Sequence[str], max_sentences: int, seed: int) -> Corpus:
-    """Finds the sentences of a file that contain the words, and draws some of the other sentences.
+    """Finds the sentences of a file that contain the words, and draws some sentences without them.
 
     Args:
         subject: Subject. Its tokenizer decides about casing.
         path: str. See input_texts.corpus_sentences.
         words: sequence of str.
         max_sentences: int. How many sentences to read; 0 for all.
-        seed: int. The seed that draws the other sentences.
+        seed: int. The seed for the draw of sentences without the words.
 
     Returns:
         Corpus.
@@ -109,7 +109,7 @@ def _which_have_words(subject, sentences, words, words_by_key):
     """bool [sentences]."""
     pattern = _pattern(subject, words)
     has_word = np.array([bool(pattern.search(sentence)) for sentence in sentences])
-    # The pattern also matches within longer words. Only the tokenizer's split tells these apart.
+    # The pattern also matches within longer words. Only the tokenizer's split shows whether a match is a whole word.
     candidates = np.flatnonzero(has_word)
     texts = input_texts.cut(subject.tokenizer, [sentences[number] for number in candidates])
     for number, text in zip(candidates, texts, strict=True):

@@ -21,8 +21,8 @@ class Options:
         endings_file: str. Path of a file of beginnings with their endings (studies.endings).
         workdir: str. The directory of a fine-tuned run.
         words: tuple of str. Words to look up in input_file.
-        layers: tuple of str. The layers whose vectors are written: 0 is the embeddings' output, -1 the last layer. The
-            default is that of google-research/bert's extract_features.py.
+        layers: tuple of str. The layers whose vectors are written: 0 is the embeddings' output, -1 the last layer.
+            google-research/bert's extract_features.py has the same default.
         max_sentences: int. How many sentences to read from the start of each file. 0 reads all of them, -1 as many as
             the analysis reads by default.
         num_seeds: int. The number of seeds of probes and random baselines.

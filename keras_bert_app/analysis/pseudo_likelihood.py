@@ -54,7 +54,10 @@ def piece_log_probabilities(subject: Subject, pieces: list[np.ndarray], log: Cal
 
 @functools.lru_cache(maxsize=2)  # tracing takes seconds
 def _scorer(subject):
-    """Traces a function from pieces, RaggedTensor int32 [B, (pieces)], to float32 [B, longest], padded with 0."""
+    """Traces a function that scores pieces.
+
+    Its input is a RaggedTensor int32 [B, (pieces)]. Its output is float32 [B, longest], padded with 0.
+    """
     vocabulary = tf.constant(subject.tokenizer.vocabulary)
 
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)], autograph=False)
@@ -79,7 +82,10 @@ def room(subject: Subject) -> int:
 
 
 def _parts(pieces):
-    """Groups texts of similar lengths into lists of their numbers, with a few hundred pieces in each list."""
+    """Groups texts of similar lengths.
+
+    Each group is a list of text numbers. The texts of a group have a few hundred pieces together.
+    """
     parts, size = [[]], 0
     for number in np.argsort([len(row) for row in pieces], kind="stable"):
         if size >= _PIECES_A_CALL:

@@ -1,4 +1,7 @@
-"""The data of a word's occurrences for the page and the pictures: their sentences, and a map of each layer."""
+"""The data about a word's occurrences for the page and the pictures.
+
+The data has the sentences of the occurrences, and a map of each layer.
+"""
 
 import collections
 
@@ -118,9 +121,11 @@ def _plane(vectors):
 
 
 def _typical(inside, outside):
-    """Words whose share of the inside sentences exceeds that of the outside sentences most.
+    """Finds the six words that are most typical of the inside sentences.
 
-    Only words of letters that stand in at least two inside sentences count.
+    A word is typical if its share of the inside sentences is much larger than its share of the outside sentences.
+
+    Only words of three letters or more count. They must occur in at least two inside sentences.
     """
     counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
     gains = {

@@ -1,4 +1,7 @@
-"""Scores of the vectors of a word: how well they cluster, and how often the nearest one is of the same document."""
+"""Scores of a word's vectors: the quality of their clusters, and their agreement with documents.
+
+The second score says how often the nearest vector is of the same document.
+"""
 
 import dataclasses
 
@@ -7,19 +10,19 @@ import numpy as np
 from keras_bert_app.analysis.sentence_bootstrap import share_interval
 
 MOST_CLUSTERS = 5
-FEWEST_OF_CLUSTER = 3  # two similar sentences make no sense of a word
+FEWEST_OF_CLUSTER = 3  # two similar sentences are too few to show a sense of a word
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The scores of one word at every layer. There are L + 1 of them, the embeddings first.
+    """The scores of one word at L + 1 layers, of which the embeddings are the first.
 
     Attributes:
         clusters: int [L + 1, n]. The cluster of each occurrence, from 0 for the largest.
         silhouette: list of L + 1 floats, or None for a layer without clusters.
         same_document: list of L + 1 floats, or None. How often the nearest vector of another context is of the same
             document. See right_documents.
-        intervals: list of L + 1 (lower bound, upper bound) of same_document, or None. Documents are drawn again.
+        intervals: list of L + 1 (lower bound, upper bound) of same_document, or None. The bootstrap draws documents.
         chance: float or None. The value of same_document that chance gives.
         asked: int. The number of occurrences that same_document counts.
     """
@@ -71,8 +74,8 @@ def sense_clusters(vectors: np.ndarray) -> tuple[np.ndarray, float | None]:
         vectors: float [n, H], of length 1.
 
     Returns:
-        (int [n], float): the clusters, from 0 for the largest, and their silhouette. If no number of clusters is
-        allowed: (zeros, None).
+        (int [n], float): the clusters, from 0 for the largest, and their silhouette. (zeros, None) if the vectors allow
+        no clusters.
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
@@ -93,10 +96,10 @@ def sense_clusters(vectors: np.ndarray) -> tuple[np.ndarray, float | None]:
 def right_documents(
     vectors: np.ndarray, documents: np.ndarray, contexts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float | None]:
-    """Says of each occurrence whether the nearest vector of another context is of the same document.
+    """Says for each occurrence whether the nearest vector of another context is of the same document.
 
-    Two occurrences in one sentence, or in two equal sentences, are alike because of the sentence. Such a pair never
-    counts as the same document, and neither occurrence can be the nearest of the other one.
+    Two occurrences in one sentence, or in two equal sentences, are alike because of the sentence. The nearest vector
+    therefore never comes from an equal sentence, and such a pair never counts as the same document.
 
     Args:
         vectors: float [n, H], of length 1.
@@ -104,8 +107,9 @@ def right_documents(
         contexts: int [n]. Occurrences in equal sentences have the same number.
 
     Returns:
-        (bool [n], bool [n], float): whether the nearest vector is of the same document, whether the occurrence counts,
-        because its document has another context, and the share that chance gives; None if no occurrence counts.
+        (bool [n], bool [n], float): whether the nearest vector is of the same document; whether the occurrence counts;
+        the share that chance gives, or None if no occurrence counts. An occurrence counts if its document has another
+        context.
     """
     is_other = contexts[:, None] != contexts
     is_same = (documents[:, None] == documents) & is_other

@@ -1,7 +1,7 @@
-"""95 % intervals of scores: sentences (or documents) are drawn again and again, with replacement.
+"""95 % intervals of scores by a bootstrap that draws sentences or documents with replacement.
 
-The items of one sentence depend on each other, so that an interval for independent items would be too narrow. See Efron
-and Tibshirani 1993, An Introduction to the Bootstrap, section 13.3 (percentile intervals).
+The items of one sentence depend on each other. An interval for independent items would be too narrow. See Efron and
+Tibshirani 1993, An Introduction to the Bootstrap, section 13.3 (percentile intervals).
 
 Dimensions: n items, G groups (sentences or documents), R draws.
 """
@@ -22,8 +22,8 @@ def interval(statistic: Callable[[np.ndarray], np.ndarray], num_groups: int) -> 
     """Computes the interval of any statistic of groups.
 
     Args:
-        statistic: function of float64 [R, G], how often each draw has each group. Returns float [R, ...]; NaN stands
-            for a draw without anything to count.
+        statistic: function of float64 [R, G], which says how often each draw has each group. The function returns float
+            [R, ...]; NaN stands for a draw with nothing to count.
         num_groups: int. The number G of groups.
 
     Returns:
@@ -40,7 +40,7 @@ def interval(statistic: Callable[[np.ndarray], np.ndarray], num_groups: int) -> 
     return np.where(is_empty, np.nan, np.nanpercentile(np.where(is_empty, 0.0, values), _BOUNDS, axis=0))
 
 
-@functools.lru_cache(maxsize=2)  # a study asks for dozens of intervals over the same sentences
+@functools.lru_cache(maxsize=2)  # a study computes dozens of intervals over the same sentences
 def _counts(num_groups):
     """int32 [R, G]: how often each draw has each group."""
     places = np.random.default_rng(0).integers(0, num_groups, (_DRAWS, num_groups), np.int32)
@@ -50,7 +50,7 @@ def _counts(num_groups):
 def share_interval(right: np.ndarray, groups: np.ndarray) -> tuple[float | None, float | None]:
     """Computes the interval of a share of right answers.
 
-    A bootstrap is too narrow if nearly all answers are right or wrong. Its bounds are therefore never inside those of
+    A bootstrap interval is too narrow if nearly all answers are right or wrong. The result therefore always contains
     Wilson's interval for independent items.
 
     Args:
@@ -71,7 +71,8 @@ def difference_interval(differences: np.ndarray, groups: np.ndarray) -> tuple[fl
     """Computes the interval of the difference of two shares of right answers to the same questions.
 
     Args:
-        differences: float [n], -1 to 1. The first answer's share of right seeds minus that of the second.
+        differences: float [n], -1 to 1. The share of right seeds of the first answer minus the share of the second
+            answer.
         groups: int [n]. The group of each item.
 
     Returns:
@@ -90,7 +91,7 @@ def _mean_interval(values, groups):
 
 
 def compared(difference: tuple[float, float]) -> str:
-    """Says what the interval of a difference allows to say.
+    """Describes a difference in words, by its interval.
 
     Args:
         difference: (lower bound, upper bound).

@@ -29,8 +29,8 @@ class Items:
     Attributes:
         vectors: float16 [L + 1, n, D].
         labels: list of n str.
-        types: list of n str. The word that decides on the label of the control task: the word itself, the dependent of
-            a pair, or all words of a name. In lower case for an uncased encoder.
+        types: list of n str. The text that decides the label of the control task: the word itself, the dependent of a
+            pair, or all words of a name. Lower case for an uncased encoder.
         sentences: int64 [n]. The number of each item's sentence.
         documents: int64 [n]. The number of each item's document.
     """
@@ -104,19 +104,26 @@ def read_names(subject: Subject, path: str, max_sentences: int) -> Source:
 
 
 def has_name(sentence) -> bool:
-    """Says whether a sentence of read_names contains a name."""
+    """Says whether a sentence of read_names contains a name.
+
+    Args:
+        sentence: a sentence with tags.
+
+    Returns:
+        bool.
+    """
     return bool(entities.spans(sentence.tags))
 
 
 def require_two(path: str, has_items: list[bool]) -> None:
-    """Checks that two dev sentences have items: one half chooses the layer, the other one is reported.
+    """Checks that two dev sentences have items: one to choose the layer, and one to report.
 
     Args:
         path: str. The dev file.
         has_items: list of bool. Whether each sentence has an item.
 
     Raises:
-        UserError: one sentence alone has items.
+        UserError: less than two sentences have items.
     """
     if sum(has_items) < 2:
         raise UserError(

@@ -1,6 +1,6 @@
-"""Two halves of the data: one chooses the best head or layer, the other one measures its accuracy.
+"""Two halves of the data: one to choose the best head or layer, and one to measure its accuracy.
 
-Without the split, the best of many would be the luckiest one.
+Without the split, the best of many heads could be only the luckiest one.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ import numpy as np
 def assign_halves(*levels: np.ndarray) -> np.ndarray | None:
     """Assigns each item to one of two halves, without splitting a group.
 
-    The groups are those of the first level that has at least two groups.
+    The first level with at least two groups defines the groups.
 
     Args:
         levels: int [n] each. Group numbers of the items, from coarse to fine: document, window, item.
@@ -27,14 +27,16 @@ def assign_halves(*levels: np.ndarray) -> np.ndarray | None:
 
 
 def reported_half(is_counted: np.ndarray, *levels: np.ndarray) -> np.ndarray | None:
-    """Assigns items to the half that chooses or to the half that is reported. Both halves have counted items.
+    """Assigns items to the half for the choice or to the half for the report.
+
+    Both halves have counted items.
 
     Args:
         is_counted: bool [n]. The items that the choice and the report need.
         *levels: int [n] each. See assign_halves.
 
     Returns:
-        bool [n]. True for the half that is reported, where the groups without counted items are too. None if less than
+        bool [n]. True for the half for the report. Groups without counted items belong to that half. None if less than
         two items count.
     """
     for level in levels:
@@ -45,7 +47,7 @@ def reported_half(is_counted: np.ndarray, *levels: np.ndarray) -> np.ndarray | N
 
 
 def cross_half_answers(answers: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Takes for each question the answer of the choice that is best on the other half.
+    """Selects for each question the answer of the choice that is best on the opposite half.
 
     Args:
         answers: bool [n, ...]. Whether the answer of each choice to each question is right.
@@ -55,7 +57,8 @@ def cross_half_answers(answers: np.ndarray, half: np.ndarray) -> np.ndarray:
         bool [n].
     """
     flat = np.reshape(answers, (len(half), -1))
-    best = [flat[half == which].sum(axis=0).argmax() for which in (True, False)]  # for the questions of False, of True
+    # best[0] answers the questions of half False, best[1] the questions of half True.
+    best = [flat[half == which].sum(axis=0).argmax() for which in (True, False)]
     return flat[np.arange(len(half)), np.where(half, best[1], best[0])]
 
 

@@ -129,7 +129,7 @@ def _train_step(maps, first_moments, second_moments, step, steps, vectors, words
 
 
 def _squared_distances(mapped):
-    """[M, W, W] of [M, W, k]."""
+    """Squared distances [M, W, W] between mapped words [M, W, k]."""
     sizes = tf.reduce_sum(mapped**2, axis=2)
     return tf.nn.relu(sizes[:, :, None] + sizes[:, None, :] - 2 * tf.matmul(mapped, mapped, transpose_b=True))
 

@@ -67,12 +67,12 @@ def groups_of(trees: list[treebank.Tree], starts: np.ndarray) -> list[Group]:
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """What the scores of S sentences are divided by.
+    """The denominators of the scores of S sentences.
 
     Attributes:
         lengths: int64 [S]. The words of each sentence.
         edges: int64 [S]. The gold edges between words that are no punctuation.
-        has_words: bool [S]. Whether a word is no punctuation.
+        has_words: bool [S]. Whether the sentence has a word that is no punctuation.
     """
 
     lengths: np.ndarray
@@ -80,7 +80,11 @@ class Sentences:
     has_words: np.ndarray
 
     def part(self, is_kept: np.ndarray) -> "Sentences":
-        """Returns the Sentences of a part, bool [S]."""
+        """Returns the Sentences of a part, bool [S].
+
+        Args:
+            is_kept: bool [S].
+        """
         return Sentences(self.lengths[is_kept], self.edges[is_kept], self.has_words[is_kept])
 
 
@@ -144,12 +148,12 @@ def measured(values: np.ndarray, sentences: Sentences, counts: np.ndarray | None
     length, then over the lengths 5 to 50.
 
     Args:
-        values: float [measures, S]. See sentence_values; or their mean over seeds.
+        values: float [measures, S]. The result of sentence_values, or its mean over seeds.
         sentences: Sentences.
         counts: float [R, S]. How often each sentence counts. Once by default.
 
     Returns:
-        float64 [R, measures], or [measures] without counts. NaN stands for a score without anything to count.
+        float64 [R, measures], or [measures] without counts. NaN stands for a score with nothing to count.
     """
     weights = np.ones((1, len(sentences.lengths))) if counts is None else counts
     is_of_length = np.eye(_SPEARMAN_LENGTHS.stop)[np.minimum(sentences.lengths, _SPEARMAN_LENGTHS.stop - 1)]
@@ -194,7 +198,7 @@ def score(groups: list[Group], distances: list[np.ndarray], depths: list[np.ndar
         depths: list of float [M, W], one for each group.
 
     Returns:
-        dict of a name of MEASURES -> float, None for a score without anything to count. See measured.
+        dict of a name of MEASURES -> float, or None for a score with nothing to count. See measured.
     """
     scores = measured(sentence_values(groups, distances, depths), sentences_of(groups))
     return {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, scores, strict=True)}

@@ -1,4 +1,7 @@
-"""Sentences with dependency trees in CoNLL-U (universaldependencies.org/format.html), and distances in a tree."""
+"""Sentences with dependency trees in CoNLL-U, and distances in a tree.
+
+See universaldependencies.org/format.html for the format.
+"""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Pairs of words whose relation in the tree a probe is asked for.
+"""Pairs of words, as questions about their relation in the tree.
 
 Dimensions: W words, n pairs.
 """
@@ -34,7 +34,14 @@ class Pairs:
         return self.words[1] - self.words[0]
 
     def first_words(self, trees: list[treebank.Tree]) -> list[str]:
-        """Returns the first word of each pair. It is the dependent where the task asks for the relation."""
+        """Returns the first word of each pair, which is the dependent in the third task.
+
+        Args:
+            trees: list of treebank.Tree. The trees of the file.
+
+        Returns:
+            list of n str.
+        """
         return [trees[tree].words[first] for tree, first in zip(self.trees, self.words[0], strict=True)]
 
 
@@ -89,7 +96,7 @@ def pairs_of(trees: list[treebank.Tree], task: str, relations: set[str], generat
 def spoken_words(tree: treebank.Tree) -> np.ndarray:
     """Marks the words that pairs may contain.
 
-    These are all words except those with the relation punct and a root that is punctuation.
+    These are all words except words with the relation punct, and a root that is punctuation.
 
     Args:
         tree: treebank.Tree.
@@ -106,7 +113,10 @@ def spoken_words(tree: treebank.Tree) -> np.ndarray:
 
 
 def _unrelated(words, related, distance, generator):
-    """A random ascending pair of words that the tree does not join, at a given distance if any; None without one."""
+    """Draws two words that the tree does not join, in the order of the sentence.
+
+    They stand at the given distance, if it is not None. The result is None if no pair fits.
+    """
     pairs = [
         (first, second)
         for at, first in enumerate(words)

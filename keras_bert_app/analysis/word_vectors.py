@@ -17,7 +17,7 @@ def word_vectors(subject: Subject, words_of: list[Sequence[str]], log: Callable[
     """Computes the vector of each word at every layer: the mean of the vectors of its pieces.
 
     The array lies in a temporary file, which the system deletes together with the array. For a base model and 200,000
-    words it takes 4 GB.
+    words the file takes 4 GB.
 
     Args:
         subject: Subject. The encoder.

@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _files_of_others(output_dir, names):
-    """The files in a directory that analyses with these names would replace, and that no analysis wrote."""
+    """Returns the files that analyses with these names would replace, and that no analysis wrote."""
     present, own = storage.list_directory(output_dir), set()
     for name in study_registry.NAMES:
         if f"{name}.json" in present:

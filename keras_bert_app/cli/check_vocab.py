@@ -68,6 +68,9 @@ def main(arguments: list[str]) -> None:
 def check_file(vocab_file: str) -> None:
     """Prints every fault of a vocabulary file, or the number of its entries.
 
+    Args:
+        vocab_file: str. Path of the vocabulary.
+
     Raises:
         UserError: the file has a fault.
     """
@@ -89,8 +92,8 @@ def notes(pieces: Sequence[str], do_lower_case: bool) -> Iterator[str]:
     """Yields lines on entries that no text can produce. Such entries waste rows of the embedding table.
 
     Args:
-        pieces: the entries of the vocabulary.
-        do_lower_case: whether the vocabulary is uncased.
+        pieces: sequence of str. The entries of the vocabulary.
+        do_lower_case: bool. Whether the vocabulary is uncased.
     """
     never = never_produced(pieces, do_lower_case)
     if not never:
@@ -110,10 +113,10 @@ def write_report(report: dict, lines: Sequence[str], vocab_file: str, output_dir
     """Writes report.txt, report.json and report.png into a directory.
 
     Args:
-        report: the dict that pipelines.wordpiece.vocabulary_report.vocabulary_report returns.
-        lines: the lines of report.txt.
-        vocab_file: path of the vocabulary.
-        output_dir: local or remote.
+        report: dict. The result of pipelines.wordpiece.vocabulary_report.vocabulary_report.
+        lines: sequence of str. The lines of report.txt.
+        vocab_file: str. Path of the vocabulary.
+        output_dir: str. A local or remote directory.
     """
     from keras_bert_app.drawing.vocabulary_picture import draw_vocabulary_report
 

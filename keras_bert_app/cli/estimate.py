@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _model(name, changes):
-    """The BertConfig of a size or a file. The keys of a recipe, then the flags, change it."""
+    """Returns the BertConfig of a size or a file. The keys of a recipe, then the flags, change its values."""
     changes = changes | _given_for_model()
     if name in SIZES or ("." not in os.path.basename(name) and not os.path.exists(name)):
         return BertConfig.of_size(name, **changes)  # an unknown name raises an error that names the nearest size
@@ -120,7 +120,7 @@ def _model(name, changes):
 
 
 def _work(recipe, run):
-    """The length of the run by the flags, else by the recipe."""
+    """Returns the length of the run from the flags, else from the recipe."""
     word_options = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
     if word_options and not _WORDS.value:
         raise UserError(f"--{next(iter(word_options))} says nothing without --corpus_words; give it too")

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
         from keras_bert_app.tasks.scoring import make_ready, opened
     run = opened(workdir, **_given(), stream=sys.stderr)
     data_dir = _DATA_DIR.value or run.run.data_dir
-    if run.task.has_file(data_dir, "dev"):  # another directory may have a file for what the run held out
+    if run.task.has_file(data_dir, "dev"):  # the file of dev examples replaces the rows that the run held out
         run.run = dataclasses.replace(run.run, dev_fraction=0.0)
     path = _INPUT_FILE.value or run.task.path(data_dir, _SPLIT.value, dev_fraction=run.run.dev_fraction)
     if _OUTPUT_DIR.value:

@@ -37,7 +37,7 @@ _CONFIG = flags.DEFINE_string(
     "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."
 )
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
-# --max_eval_examples limits an evaluation, so that --max_eval_steps has no meaning here.
+# --max_eval_examples limits an evaluation here, so --max_eval_steps has no meaning.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
     is_path=("data_dir", "test_file", "unlabelled_files"),
@@ -56,7 +56,7 @@ def main(arguments):
     for name in ("init_checkpoint", "teacher"):
         if wanted.get(name) and not is_handle(wanted[name]):
             wanted[name] = config_flags.absolute(wanted[name])
-    FinetuningConfig(**wanted)  # a bad value is named before anything is read
+    FinetuningConfig(**wanted)  # reports a bad value before anything is read
     with app.quiet_start():
         from keras_bert_app.tasks import finetuning_start, keyword_start
     source = keyword_start.source_of(

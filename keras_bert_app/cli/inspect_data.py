@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _checked_run() -> PretrainingConfig | None:
-    """The PretrainingConfig of the flags; None with --workdir, whose run has its own."""
+    """Returns the PretrainingConfig of the flags, or None with --workdir, whose run has its own."""
     wanted = _wanted()
     if bool(_WORKDIR.value) == bool(wanted.get("corpus_dir")):
         raise UserError(
@@ -121,11 +121,11 @@ def show_and_count(source: Any, position: tuple[int, ...] | None) -> dict | None
     """Prints the first --num examples, then the statistics of --statistics_batches batches.
 
     Args:
-        source: an inspection.source.Source.
-        position: the position of the first example; None to begin after --step.
+        source: inspection.source.Source.
+        position: tuple of int. The position of the first example; None to begin after --step.
 
     Returns:
-        The statistics; None with --statistics_batches=0.
+        dict: the statistics, or None with --statistics_batches=0.
     """
     from keras_bert_app.inspection import inspection_report, reading, statistics
 
@@ -164,7 +164,10 @@ def show_and_count(source: Any, position: tuple[int, ...] | None) -> dict | None
 
 
 def _stream(source: Any, step: int, position: tuple[int, ...] | None) -> tuple[tuple, Iterator]:
-    """(position, batches from there on). Batches between the last checkpoint and `step` are made and dropped."""
+    """Returns (position, iterator of the batches from there).
+
+    It makes and drops the batches between the last checkpoint and `step`.
+    """
     from keras_bert_app.inspection import source as sources
 
     if position is not None:
@@ -186,9 +189,9 @@ def write_statistics(statistics: dict, run: PretrainingConfig, output_dir: str) 
     """Writes statistics.json and statistics.png into a directory.
 
     Args:
-        statistics: the dict that show_and_count returns.
-        run: the run that the examples are for.
-        output_dir: local or remote.
+        statistics: dict. The result of show_and_count.
+        run: PretrainingConfig of the run that reads the examples.
+        output_dir: str. A local or remote directory.
     """
     from keras_bert_app.drawing.examples_picture import draw_example_statistics
 

@@ -35,10 +35,13 @@ def main(arguments: list[str]) -> None:
 
 
 def worker_command(arguments: Sequence[str]) -> list[str]:
-    """The command line of a worker.
+    """Makes the command line of a worker.
 
     Args:
-        arguments: the verb and its flags, as they stand after "--".
+        arguments: sequence of str. The verb and its flags, which follow "--".
+
+    Returns:
+        list of str: the command line.
 
     Raises:
         UserError: the verb has no --strategy, or the flags name another strategy.

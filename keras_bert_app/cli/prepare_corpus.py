@@ -48,7 +48,7 @@ _WORKERS = flags.DEFINE_integer("workers", None, "Threads at work, by default on
 
 
 class _Stopped(BaseException):
-    """A signal asked the command to stop. The argument is the number of the signal."""
+    """A signal stopped the command. The argument is the number of the signal."""
 
 
 def main(arguments: list[str]) -> None:
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> None:
 def _stop(number, frame):
     del frame
     for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleaning up
+        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     raise _Stopped(number)
 
 
@@ -107,7 +107,7 @@ def _draw(report):
 
 
 def _total_bytes(files: Sequence[str]) -> int | None:
-    """The size of the text; None if a file is compressed (gzip) or remote, which hides its size."""
+    """Returns the size of the text in bytes, or None if a file is compressed (gzip) or remote."""
     total = 0
     for path in files:
         if storage.is_remote(path) or not storage.is_file(path):

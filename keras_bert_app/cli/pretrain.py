@@ -58,14 +58,14 @@ def main(arguments):
     if (source := given.get("init_checkpoint")) and not is_handle(source):
         given["init_checkpoint"] = config_flags.absolute(source)
     existing = ExistingRun.read(workdir)
-    # A whole command may begin anew where a start saved no checkpoint.
+    # A complete command may begin again if the earlier start saved no checkpoint.
     is_whole = source or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
     goes_on = existing.is_started and (existing.has_begun or not is_whole)
     wanted = run_values(recipe, given, is_resumed=goes_on)
-    if not goes_on:  # the values for a run that goes on must fit that run
-        PretrainingConfig(**wanted)  # a bad value is named before anything is read
+    if not goes_on:  # `resumed` below checks the values for a run that goes on
+        PretrainingConfig(**wanted)  # reports a bad value before anything is read
         if existing.is_started:
-            existing.config()  # raises where the directory is another's, such as the model to start from
+            existing.config()  # raises if the directory is no run, but the model to start from, for example
     vocabulary, initial = _read_vocabulary(), None
     if goes_on:
         model_config, run = existing.resumed(_wanted_model(vocabulary, existing, recipe, wanted), wanted, vocabulary)
@@ -77,12 +77,12 @@ def main(arguments):
         expand_files(run.input_files)
     with _quiet_start():
         from keras_bert_app.training import pretraining_start
-    is_plain = not recipe and not goes_on  # nobody has named a way of training
+    is_plain = not recipe and not goes_on  # the user named no recipe
     pretraining_start.launch(workdir, model_config, run, vocabulary, initial, existing=existing, names_recipe=is_plain)
 
 
 def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str, Any], vocabulary: bytes | None):
-    """(BertConfig, PretrainingConfig, vocabulary, (Weights, lines) or None) of a run that begins."""
+    """Returns (BertConfig, PretrainingConfig, vocabulary, (Weights, lines) or None) of a new run."""
     run = PretrainingConfig(**wanted).resolved()
     run.check_read(_given_for_run())
     if run.allow_missing and not run.init_checkpoint:
@@ -118,7 +118,7 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
 
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
-    """app.quiet_start, with a line that shows for how long TensorFlow is being loaded."""
+    """Does the same as app.quiet_start, and shows for how long TensorFlow has been loading."""
     line = LiveLine()
     with shown_while(lambda seconds: line.show(lambda: f"loading TensorFlow {duration(seconds)}")), app.quiet_start():
         yield
@@ -126,7 +126,7 @@ def _quiet_start() -> Iterator[None]:
 
 
 def _check_text(run: PretrainingConfig, goes_on: bool) -> None:
-    """Raises UserError where the flags do not name one text."""
+    """Raises UserError unless the flags name exactly one text."""
     if bool(run.input_files) == bool(run.corpus_dir):
         raise UserError("give the text as either --input_files or --corpus_dir, and not as both")
     if len(set(run.corpus_dir)) < len(run.corpus_dir):
@@ -140,7 +140,7 @@ def _check_text(run: PretrainingConfig, goes_on: bool) -> None:
 
 
 def _read_vocabulary():
-    """The checked content of --vocab_file, or None where it was not given."""
+    """Returns the checked content of --vocab_file, or None without this flag."""
     if not _VOCAB_FILE.value:
         return None
     load_vocabulary(_VOCAB_FILE.value)
@@ -148,9 +148,10 @@ def _read_vocabulary():
 
 
 def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
-    """The BertConfig that the user asked for; None where nothing names one.
+    """Returns the BertConfig that the user wants, or None if nothing names one.
 
-    --config names it, else --init_checkpoint, else the recipe. The recipe's keys and then the model's flags change it.
+    --config names the model, else --init_checkpoint, else the recipe. The recipe's keys, then the model's flags, change
+    its values.
     """
     name = _CONFIG.value or (recipe.CONFIG if recipe and not wanted.get("init_checkpoint") else "")
     changes = recipe.MODEL if recipe else {}
@@ -184,7 +185,7 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
 
 
 def _check_same_arithmetic(config, source, init_checkpoint):
-    """Raises UserError where a value that changes outputs without changing a shape is not the one of the weights."""
+    """Raises UserError if the weights need another value of a key that changes outputs, but no shape."""
     for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:

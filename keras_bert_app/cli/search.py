@@ -93,7 +93,10 @@ def _corpus(corpus_file: str, counts: ReaderCounts | None = None) -> Iterator[by
 
 
 def _vectors(embed: Any, corpus_file: str, temporary_file: str) -> Any:
-    """The vectors of --vectors, else those of the corpus in a temporary file, since they may exceed the memory."""
+    """Returns the vectors of --vectors. Without this flag it embeds the corpus.
+
+    The new vectors go into a temporary file, since they may exceed the memory.
+    """
     from keras_bert_app.terminal.progress import Progress
     from keras_bert_app.vectors import vector_files
     from keras_bert_app.vectors.nearest import check_vectors
@@ -136,7 +139,7 @@ def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def _table(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
-    """The query, then a line for each text: its cosine, its number from 1, and its beginning."""
+    """Formats the query, and a line for each text: its cosine, its number from 1, and its beginning."""
     room = max(screen.columns() - 20, 40)
     lines = [_shown(query, room)]
     for row, cosine, text in found:
@@ -150,7 +153,7 @@ def _shown(text: bytes, room: int) -> str:
 
 
 def _jsonl(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
-    """One JSON object: the query, and the nearest texts with their numbers from 1."""
+    """Formats one JSON object: the query, and the nearest texts with their numbers from 1."""
     listed = [
         {"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
         for row, cosine, text in found

@@ -69,11 +69,11 @@ def make_cut(tokenizer: Any) -> Callable[[Sequence[bytes]], list[dict[str, list]
         tokenizer: BertTokenizer.
 
     Returns:
-        A function from a list of texts to a dict of columns ("ids", "pieces", "start_chars", ...) for each text.
+        A function of a list of texts. It returns a dict of columns ("ids", "pieces", "start_chars", ...) for each text.
     """
 
     def cut(texts):
-        # Not compiled with tf.function: compiling takes seconds, and printing takes longer than splitting.
+        # tf.function would gain nothing: compiling takes seconds, and printing takes longer than splitting.
         columns = tokenizer.tokenize_with_offsets(texts)
         ids, start_bytes, end_bytes, start_chars, end_chars = (values.to_list() for values in columns)
         return [
@@ -101,8 +101,8 @@ def batches_of(texts: Sequence[str], input_file: str) -> Iterator[list[tuple[int
     A line longer than _CHUNK_BYTES comes in parts 1, 2, ..., split at spaces if possible. Other lines are part 0.
 
     Args:
-        texts: positional arguments of the command.
-        input_file: path, or "-" for standard input. Read only if there are no texts.
+        texts: sequence of str. Positional arguments of the command.
+        input_file: str. A path, or "-" for standard input. The function reads it only if there are no texts.
 
     Yields:
         Lists of (line number from 1, part, text).
@@ -140,7 +140,7 @@ def _line_batches(stream: BinaryIO, path: str) -> Iterator[list[tuple[int, int, 
 
 
 def _place_to_split(text: bytes) -> int:
-    """The place after the last space in the second half, else before the last character that fits whole."""
+    """Returns the place after the last space in the second half, else before the last character that fits."""
     space = text.rfind(b" ", _CHUNK_BYTES // 2, _CHUNK_BYTES)
     if space >= 0:
         return space + 1
@@ -149,26 +149,32 @@ def _place_to_split(text: bytes) -> int:
 
 
 def show_jsonl(line: int, part: int, text: bytes, columns: Mapping[str, list]) -> str:
-    """One JSON object: the line number, the text, and a list for each column.
+    """Formats one JSON object: the line number, the text, and a list for each column.
 
     Args:
-        line: from 1.
-        part: number of the part of a long line; 0 for a whole line.
-        text: the line.
-        columns: the dict that the function of make_cut returns.
+        line: int. The number of the line, from 1.
+        part: int. The number of the part of a long line; 0 for a whole line.
+        text: bytes. The line.
+        columns: dict. The columns from the function of make_cut.
+
+    Returns:
+        str: one or several whole lines.
     """
     record = {"line": line, **({"part": part} if part else {}), "text": text.decode("utf-8", "replace"), **columns}
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def show_table(line: int, part: int, text: bytes, columns: Mapping[str, list]) -> str:
-    """The number and the beginning of a text, then a line for each piece, in aligned columns.
+    """Formats the number and the beginning of a text, and a line for each piece in aligned columns.
 
     Args:
-        line: from 1.
-        part: number of the part of a long line; 0 for a whole line.
-        text: the line.
-        columns: the dict that the function of make_cut returns.
+        line: int. The number of the line, from 1.
+        part: int. The number of the part of a long line; 0 for a whole line.
+        text: bytes. The line.
+        columns: dict. The columns from the function of make_cut.
+
+    Returns:
+        str: one or several whole lines.
     """
     keys = ("ids", "pieces", "start_chars", "end_chars", "start_bytes", "end_bytes", "substrings")
     rows = [

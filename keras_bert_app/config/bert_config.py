@@ -1,5 +1,6 @@
-"""BertConfig: the hyper-parameters of a BERT, read from and written to bert_config.json (Google) or config.json.
+"""BertConfig: the hyper-parameters of a BERT.
 
+The files that hold them are bert_config.json (Google) and config.json (Hugging Face and this package).
 The module does not load TensorFlow, so that a command can check a configuration before the slow import.
 """
 
@@ -23,7 +24,7 @@ _HUGGINGFACE_ACTIVATIONS = {
 _GOOGLE_ACTIVATIONS = {"gelu": "gelu_tanh"}
 _WRITTEN_ACTIVATIONS = {"gelu_exact": "gelu", "gelu_tanh": "gelu_new"}
 
-# The layouts of models whose files say "gelu". The layout of a file decides what it means.
+# Layouts of model files. The layout decides which form of gelu the name "gelu" means.
 GOOGLE, HUGGINGFACE, MODEL_GARDEN = "google_tf1", "huggingface", "model_garden"
 _GOOGLE_FILE = "bert_config.json"
 _FORMS = {
@@ -93,7 +94,7 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
     )
 )
 
-# Keys that must have this value, because another value is another architecture.
+# Keys that must have exactly this value. Any other value describes another architecture.
 _REQUIRED_VALUES = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
@@ -102,7 +103,7 @@ _REQUIRED_VALUES = {
 }
 
 # Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
-_LIMITS = {"num_hidden_layers": (0, 1_000)}  # an encoder of 0 layers gives its embeddings, for instance to a BiLSTM
+_LIMITS = {"num_hidden_layers": (0, 1_000)}  # an encoder of 0 layers returns its embeddings, for instance to a BiLSTM
 _LARGEST_SIZE = 100_000_000
 
 # The parts of a model for pre-training. Every published checkpoint has the encoder; the other parts may be missing.
@@ -126,8 +127,8 @@ class BertConfig:
     Args:
         vocab_size: V, the entries of the WordPiece vocabulary.
         hidden_size: H, the width of every layer; a multiple of num_attention_heads.
-        num_hidden_layers: L.
-        num_attention_heads: N.
+        num_hidden_layers: L, the number of layers.
+        num_attention_heads: N, the number of attention heads of a layer.
         intermediate_size: I, the width of the feed-forward network.
         hidden_act: one of ACTIVATIONS. The two forms of gelu differ by up to 4.7e-4.
         hidden_dropout_prob: dropout of the embeddings and of each sub-layer's output before the residual sum.
@@ -137,12 +138,12 @@ class BertConfig:
         initializer_range: standard deviation of the truncated normal distribution that initializes kernels.
         layer_norm_eps: epsilon inside the square root of layer normalization.
         do_lower_case: whether the vocabulary is uncased.
-        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as in BERT. Otherwise it
-            has a table of its own.
+        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as in BERT. Otherwise
+            the head has its own table.
         num_heads_by_layer: the number of heads, 1 to N, in each layer of a pruned model; () for N in every layer. The
             head size stays hidden_size // num_attention_heads.
-        is_causal: whether a token attends only to itself and to earlier tokens. BERT does not; this is the baseline
-            "LTR" of Devlin et al. 2018, section 5.1.
+        is_causal: whether a token attends only to itself and to earlier tokens. BERT is not causal. The value
+            True gives the baseline "LTR" of Devlin et al. 2018, section 5.1.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -204,7 +205,7 @@ class BertConfig:
                 f"of {layers} layers"
             )
         if set(counts) == {heads}:
-            object.__setattr__(self, "num_heads_by_layer", ())  # so that two configurations of one model are equal
+            object.__setattr__(self, "num_heads_by_layer", ())  # two configurations of one model must be equal
 
     @property
     def head_counts(self) -> tuple[int, ...]:
@@ -226,7 +227,7 @@ class BertConfig:
 
         Args:
             size: a key of SIZES.
-            overrides: keys with values that replace those of the size.
+            overrides: keys and values that replace the values of the size.
 
         Raises:
             UserError: the size is unknown.
@@ -246,7 +247,9 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], layout: str = "") -> "BertConfig":
-        """Reads Google's and Hugging Face's keys. "gelu" has the meaning of the layout.
+        """Makes a configuration from Google's or Hugging Face's keys.
+
+        The layout decides which form of gelu the value "gelu" means.
 
         Args:
             values: the content of bert_config.json or config.json.
@@ -269,7 +272,7 @@ class BertConfig:
                 raise UserError(f"config key {key!r} is not known: {nearest(key, names)}")
         is_huggingface = (layout or _layout_by_keys(values)) == HUGGINGFACE
         aliases = _HUGGINGFACE_ACTIVATIONS if is_huggingface else _GOOGLE_ACTIVATIONS
-        # Both libraries default to "gelu", each with its own meaning.
+        # Both libraries have the default "gelu", but they mean different functions.
         act = ours.get("hidden_act", "gelu")
         if not isinstance(act, str):
             raise UserError(f"config key 'hidden_act' is {act!r}; expected a name such as 'gelu'")
@@ -278,11 +281,18 @@ class BertConfig:
 
     @classmethod
     def from_json_file(cls, path: str, log: Callable[[str], None] = lambda line: None) -> "BertConfig":
-        """Reads bert_config.json, which is Google's whatever its keys are, or config.json; see from_dict.
+        """Reads a configuration from bert_config.json or config.json.
+
+        A file named bert_config.json has Google's layout, whatever its keys are. The keys decide the layout of any
+        other file; see from_dict.
 
         Args:
             path: the file.
-            log: function of a line that says which gelu was taken, where the file does not say it.
+            log: function that takes a line of text. If the file does not name a form of gelu, the line says which form
+                the function takes, and why.
+
+        Raises:
+            UserError: as for from_dict. The message names the file.
         """
         values = read_json(path)
         layout = GOOGLE if os.path.basename(path) == _GOOGLE_FILE else ""
@@ -297,8 +307,8 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys that Google's and Hugging Face's readers share.
 
-        The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. num_heads_by_layer and
-        is_causal exist in this package only; the dict has them only if they differ from their defaults.
+        The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. Only this package
+        has num_heads_by_layer and is_causal. The dict contains them only if they differ from their defaults.
         """
         values = dataclasses.asdict(self)
         for name in ("num_heads_by_layer", "is_causal"):
@@ -313,11 +323,14 @@ class BertConfig:
 
 
 def gelu_remark(values: Mapping[str, Any], layout: str = "") -> str:
-    """Says which form of gelu from_dict takes, and why; "" if the values name another activation.
+    """A line that says which form of gelu from_dict takes, and why.
 
     Args:
         values: the content of bert_config.json or config.json.
-        layout: as for from_dict.
+        layout: see from_dict.
+
+    Returns:
+        str: the line; "" if the values name another activation.
     """
     if values.get("hidden_act", "gelu") != "gelu":
         return ""
@@ -337,7 +350,7 @@ def _layout_by_keys(values):
 
 
 def _counts(name, values):
-    """Reads numbers from a list of int, or of strings as a flag gives them."""
+    """Reads numbers from a list of int or of str. Flags give str."""
     are_numbers = isinstance(values, (list, tuple)) and all(
         type(value) is int or isinstance(value, str) and value.isdecimal() for value in values
     )

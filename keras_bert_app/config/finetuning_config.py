@@ -10,20 +10,23 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
-WINDOWED = ("windows", "hierarchical")  # values of --long_documents that make several rows of a long text
-_MOST_STEPS_UNSAVED = 1000  # the default of run_classifier.py in google-research/bert
+WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
+_MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
 HEADERS = ("auto", "yes", "no")
 
-# Letters for the first word, the inner words and the last word of an entity, and for the only word of an entity
-# (Ramshaw and Marcus 1995; Tjong Kim Sang and Veenstra 1999; Ratinov and Roth 2009 for BILOU; BMES for Chinese words).
-# In IOB1 an entity begins with B only if it follows another entity of its type directly.
+# The four letters of a scheme mark an entity's first word, inner words and last word, and an entity of one word.
+# Sources: Ramshaw and Marcus 1995; Tjong Kim Sang and Veenstra 1999; for BILOU Ratinov and Roth 2009. BMES is usual for
+# Chinese words.
+# In IOB1 an entity begins with B only if it directly follows another entity of its type.
 SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 
 
 @dataclasses.dataclass(frozen=True)
 class FinetuningConfig(TrainingConfig):
-    """A fine-tuning run. Every field is a flag of the finetune command; names follow google-research/bert.
+    """The options of a fine-tuning run.
+
+    Every field is a flag of the finetune command. Names follow google-research/bert.
 
     Raises:
         UserError: a value is out of its range. The message names the flag, the value and the range.
@@ -229,7 +232,7 @@ class FinetuningConfig(TrainingConfig):
     def changed_by(self, wanted: Mapping[str, Any]) -> "FinetuningConfig":
         changed = super().changed_by(wanted)
         if changed.num_train_epochs != self.num_train_epochs and not wanted.get("num_train_steps"):
-            # The run has resolved num_train_steps from the earlier number of epochs.
+            # num_train_steps follows from the earlier number of epochs. 0 lets the run compute it again.
             changed = dataclasses.replace(changed, num_train_steps=0)
         return changed
 

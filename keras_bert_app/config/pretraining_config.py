@@ -11,7 +11,9 @@ from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig(TrainingConfig):
-    """A pre-training run. Every field is a flag of the pretrain command; names follow google-research/bert.
+    """The options of a pre-training run.
+
+    Every field is a flag of the pretrain command. Names follow google-research/bert.
 
     Raises:
         UserError: a value is out of its range. The message names the flag, the value and the range.
@@ -120,7 +122,7 @@ class PretrainingConfig(TrainingConfig):
         """Returns a copy with the values that follow from other options."""
         changes = {}
         if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
-            # Rounded up, so that a full row never has fewer slots than tokens to predict.
+            # The number is rounded up, so that a full row has a slot for every token to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
         changes["num_warmup_steps"] = self.resolved_warmup_steps(self.num_train_steps)
         return dataclasses.replace(self, **changes)
@@ -136,15 +138,21 @@ class PretrainingConfig(TrainingConfig):
         return bool(self.length_ramp_steps or self.length_ramp_share)
 
     def _ramp(self, kind):
-        """The flag of a ramp that was given."""
+        """The name of the flag that sets a ramp."""
         return f"--{kind}_ramp_share" if getattr(self, f"{kind}_ramp_share") else f"--{kind}_ramp_steps"
 
     def trained_parts(self) -> tuple[str, ...]:
-        """The parts of a model that this run trains, and so has. Without sentence pairs nothing trains the pooler."""
+        """The parts of the model, all of which this run trains.
+
+        Without sentence pairs, no loss trains a pooler, so that the model has none.
+        """
         return ("encoder", "masked_lm") if self.sentence_objective == "none" else PARTS
 
     def parts_not_needed(self) -> tuple[str, ...]:
-        """The parts that --init_checkpoint may lack: --allow_missing, and the parts that this run does not train."""
+        """The parts that --init_checkpoint may lack.
+
+        They are the parts of --allow_missing and the parts that this run does not train.
+        """
         return (*self.allow_missing, *(("pooler", "next_sentence") if self.sentence_objective == "none" else ()))
 
     def checked_against(self, model_config: BertConfig) -> "PretrainingConfig":
@@ -162,7 +170,7 @@ class PretrainingConfig(TrainingConfig):
         return self
 
 
-# The options that decide the training examples. Other options concern the preparation of text, or the training.
+# The options that decide the training examples. Other options concern the preparation of the text or the training.
 _DATA_NAMES = frozenset(
     (
         "corpus_dir",

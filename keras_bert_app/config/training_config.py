@@ -1,4 +1,7 @@
-"""TrainingConfig: the options that pre-training and fine-tuning share. The module does not load TensorFlow."""
+"""TrainingConfig: the options that pre-training and fine-tuning share.
+
+The module does not load TensorFlow.
+"""
 
 import dataclasses
 import math
@@ -20,9 +23,9 @@ MUON_ITERATIONS = 5
 
 
 def is_hidden_matrix(path: str, shape: Sequence[int]) -> bool:
-    """Whether --optimizer=muon updates a weight as a matrix. Such weights are the kernels of the encoder's layers.
+    """Whether --optimizer=muon updates a weight as a matrix.
 
-    Muon treats the kernel query_key_value as three matrices.
+    Such weights are the kernels of the encoder's layers. Muon treats the kernel query_key_value as three matrices.
 
     Args:
         path: path of the variable.
@@ -46,7 +49,7 @@ def field(
         help_text: the text that --help shows.
         choices: the values that are allowed.
         minimum: the smallest value.
-        below: a limit that the value must stay below.
+        below: the limit below which the value must stay.
         most: the largest value.
     """
     return dataclasses.field(
@@ -57,7 +60,9 @@ def field(
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """The base of PretrainingConfig and FinetuningConfig. Every field is a flag; names follow google-research/bert.
+    """The options that PretrainingConfig and FinetuningConfig share.
+
+    Every field is a flag. Names follow google-research/bert.
 
     Raises:
         UserError: a value is out of its range. The message names the flag, the value and the range.
@@ -166,7 +171,7 @@ class TrainingConfig:
     )
     # Default values that the run replaces by a value that follows from other options.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
-    # Options that say the same as a number of steps and as a share of the run. One of the two is given.
+    # Pairs of options that set the same thing, in steps or as a share of the run. The user sets at most one of a pair.
     SHARES = {"num_warmup_steps": "warmup_share"}
 
     # Options that have an effect only with some values of another option.
@@ -177,10 +182,10 @@ class TrainingConfig:
     }
 
     def check_read(self, names: Iterable[str]) -> None:
-        """Checks that options which the user set have an effect.
+        """Checks that the options which the user set have an effect.
 
         Args:
-            names: names of options.
+            names: names of the options that the user set.
 
         Raises:
             UserError: an option has no effect with the present value of another option.
@@ -195,14 +200,22 @@ class TrainingConfig:
                 )
 
     def has_ended(self, step: int, seconds: float) -> bool:
-        """Whether a run is over after `step` steps and `seconds` of training."""
+        """Whether a run has ended.
+
+        Args:
+            step: number of steps that the run has trained.
+            seconds: time of the training so far.
+        """
         return seconds >= self.train_minutes * 60 if self.train_minutes else step >= self.num_train_steps
 
     def resolved_warmup_steps(self, num_train_steps: int) -> int:
-        """The value of num_warmup_steps that -1 stands for; -1 where warmup_share decides.
+        """The number of warm-up steps: a tenth of the run instead of -1, unless warmup_share decides.
 
         Args:
             num_train_steps: steps of the run.
+
+        Returns:
+            int: the number of steps; -1 if warmup_share decides.
         """
         is_open = self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"] and not self.warmup_share
         return num_train_steps // 10 if is_open else self.num_warmup_steps
@@ -266,17 +279,22 @@ class TrainingConfig:
             raise UserError(f"--{name}={value}: expected {limits['most']} or less")
 
     def with_precision(self, automatic: str) -> "TrainingConfig":
-        """Returns a copy in which `automatic`, a compute type, takes the place of "auto"."""
+        """Returns a copy with a compute type instead of "auto".
+
+        Args:
+            automatic: the compute type.
+        """
         return dataclasses.replace(self, precision=automatic) if self.precision == "auto" else self
 
     def with_compilation(self, device: str) -> "TrainingConfig":
-        """Returns a copy with the value of jit_compile that "auto" stands for.
+        """Returns a copy with a value of jit_compile for the device instead of "auto".
 
-        It is "none" where the run is too short to make up for the seconds of compiling. Otherwise it is "step" on a
-        GPU, where BERT base takes a quarter of the time of "none" (docs/results/accelerators.md), and "parts" on a
-        CPU. "step" would be slower there, because XLA's matrix products on a CPU are slower than oneDNN's, in bfloat16
-        by much (docs/results/speed.md). A TPU compiles the whole step in any case; the value "none" then applies when
-        the run goes on with another device.
+        The value is "none" if the run is too short to make up for the time of compiling. Otherwise the device decides:
+        - A GPU gets "step", with which BERT base takes a quarter of the time of "none" (docs/results/accelerators.md).
+          A deterministic run gets "step" even if it is short.
+        - A CPU gets "parts". "step" would be slower, because XLA's matrix products on a CPU are slower than oneDNN's,
+          in bfloat16 by much (docs/results/speed.md).
+        - A TPU compiles the whole step in any case. It gets "none", which applies if another device resumes the run.
 
         Args:
             device: "CPU", "GPU" or "TPU".
@@ -290,7 +308,7 @@ class TrainingConfig:
         return dataclasses.replace(self, jit_compile=compiled)
 
     def contradictions(self, wanted: Mapping[str, Any]) -> list[str]:
-        """Names of options that must not change when a command resumes this run, but differ.
+        """The names of the wanted options that differ from this run although a resumed run must keep them.
 
         Args:
             wanted: dict name -> value that the user set.
@@ -304,7 +322,7 @@ class TrainingConfig:
         ]
 
     def changed_by(self, wanted: Mapping[str, Any]) -> "TrainingConfig":
-        """Returns a copy with the wanted values of those options that may change when a command resumes this run.
+        """Returns a copy with the wanted values of the options that a resumed run may change.
 
         Args:
             wanted: dict name -> value that the user set.
@@ -313,11 +331,14 @@ class TrainingConfig:
         for names in self.SHARES.items():
             for given, other in (names, names[::-1]):
                 if given in changes and other not in changes:
-                    changes[other] = self._default(other)  # what was given replaces what the run has
+                    changes[other] = self._default(other)  # the two exclude each other
         return dataclasses.replace(self, **changes)
 
     def checked_against(self, model_config: BertConfig) -> "TrainingConfig":
         """Returns self if the run fits the model.
+
+        Args:
+            model_config: BertConfig of the model.
 
         Raises:
             UserError: an option does not fit the model.
@@ -331,7 +352,10 @@ class TrainingConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainingConfig":
-        """Reads the dict that to_dict returns.
+        """Makes a configuration from the dict that to_dict returns.
+
+        Args:
+            values: dict name -> value of options.
 
         Raises:
             UserError: a key is unknown, or a value is out of its range.

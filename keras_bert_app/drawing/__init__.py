@@ -1,1 +1,4 @@
-"""Pictures of corpora, runs and analyses. Only this package imports matplotlib, and only when it draws."""
+"""Pictures of corpora, runs and analyses.
+
+Only this package imports matplotlib, and only when it draws.
+"""

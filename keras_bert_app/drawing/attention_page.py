@@ -1,4 +1,4 @@
-"""Attention weights of one text: a picture of all heads, and an HTML page that shows one head in detail.
+"""Attention weights of one text: a picture of all heads, and an HTML page with one head in detail.
 
 Dimensions: L layers, N heads, U units (word pieces or words).
 """
@@ -12,7 +12,7 @@ from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
 from keras_bert_app.drawing.pages import page
 
-_MOST_LABELS = 40  # tokens that can be written beside a map
+_MOST_LABELS = 40  # the most tokens that fit next to a map
 
 
 def draw_attention(weights: np.ndarray, tokens: Sequence[str], focus: tuple[int, int], title: str) -> bytes:
@@ -20,12 +20,12 @@ def draw_attention(weights: np.ndarray, tokens: Sequence[str], focus: tuple[int,
 
     Args:
         weights: float [L, N, U, U]. Attention weights.
-        tokens: U strings. The labels of the large map.
-        focus: (layer, head), both counted from 0. The head of the large map.
-        title: the heading of the picture.
+        tokens: U str. The labels of the large map.
+        focus: (layer, head), both from 0. The head of the large map.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     num_layers, num_heads, size, _ = weights.shape
     side = max(0.45, min(0.9, 9 / num_heads))
@@ -72,11 +72,11 @@ def attention_page(levels: Mapping[str, tuple], focus: tuple[int, int], title: s
 
     Args:
         levels: dict from "pieces" and "words" to (weights float [L, N, U, U], U tokens, positions of [CLS] and [SEP]).
-        focus: (layer, head), both counted from 0. The head that the page shows at first.
-        title: plain text.
+        focus: (layer, head), both from 0. The head that the page shows at first.
+        title: str. Plain text.
 
     Returns:
-        The text of an HTML file.
+        str: the text of an HTML file.
     """
     num_layers, num_heads = levels["words"][0].shape[:2]
     return page(
@@ -99,5 +99,5 @@ def attention_page(levels: Mapping[str, tuple], focus: tuple[int, int], title: s
 
 
 def _base64(weights):
-    """Weights as attention.js reads them: little-endian 16-bit integers, 65535 for 1."""
+    """Encodes weights as attention.js reads them: little-endian 16-bit integers, 65535 for 1."""
     return base64.b64encode(np.round(np.clip(weights, 0, 1) * 65535).astype("<u2").tobytes()).decode()

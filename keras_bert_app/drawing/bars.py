@@ -18,11 +18,11 @@ def draw_results(
 
     Args:
         panels: list of (name of the measure, dict name -> score of the model, dict name -> score of a baseline).
-        title: the heading of the picture.
+        title: str. The heading of the picture.
         intervals: dict name -> (lower bound, upper bound) of its 95 % interval, for some of the names.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)

@@ -23,14 +23,16 @@ _FATES = (
 
 
 def draw_corpus_report(report: dict, title: str) -> bytes:
-    """Draws histograms of lengths, the scripts, the faults that were dropped or repaired, and the most repeated lines.
+    """Draws histograms of lengths, the scripts, the faults, and the most repeated lines.
+
+    A fault is text that was dropped or repaired.
 
     Args:
-        report: the content of report.json, which pipelines.corpus.corpus_report makes.
-        title: the heading of the picture.
+        report: dict. The content of report.json, which pipelines.corpus.corpus_report makes.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(14, 8, f"{title}\n{_summary(report)}") as (figure, image):
         # Two subfigures, because long labels of the lower one would shrink the histograms of the upper one.
@@ -60,7 +62,7 @@ def _summary(report):
 
 
 def _draw_lengths(axes, lengths, heading):
-    """A histogram over powers of two."""
+    """Draws a histogram over powers of two."""
     bins = lengths["bins"][1:]  # bin 0 counts values of 0, which have no place between powers of two
     axes.bar(range(len(bins)), [count for _, _, count in bins], color=_BARS, width=0.9)
     axes.set_title(heading)

@@ -12,11 +12,11 @@ def draw_curves(rows: Sequence[dict], title: str) -> bytes:
     """Draws losses and accuracies of training and held-out text, the learning rate, norms and speed.
 
     Args:
-        rows: the lines of metrics.jsonl as dicts, in the order of the steps.
-        title: the heading of the picture.
+        rows: sequence of dict. The lines of metrics.jsonl, in the order of the steps.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     training = [row for row in rows if "loss" in row]
     heldout = [row for row in rows if "eval_loss" in row]
@@ -32,7 +32,7 @@ def draw_curves(rows: Sequence[dict], title: str) -> bytes:
         ]
     with picture(14, 7, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
-        for axis, (name, key, baseline) in zip(axes, panels, strict=False):  # the four last axes come below
+        for axis, (name, key, baseline) in zip(axes, panels, strict=False):  # the loop below draws the last four axes
             _line(axis, training, key, _TRAINING, "training")
             _line(axis, heldout, f"eval_{key}", _HELDOUT, "held out", marker="o")
             if baseline:

@@ -10,14 +10,14 @@ _MAX_BINS = 64
 
 
 def draw_example_statistics(statistics: dict, title: str) -> bytes:
-    """Draws the lengths of rows and segments, the predictions, the masked runs and the most frequent labels.
+    """Draws lengths of rows and segments, predictions, masked runs and the most frequent labels.
 
     Args:
-        statistics: the dict that keras_bert_app.inspection.statistics.Counter.result returns.
-        title: the heading of the picture.
+        statistics: dict. The result of keras_bert_app.inspection.statistics.Counter.result.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(15, 8, f"{title}\n{_summary(statistics)}") as (figure, image):
         axes = figure.subplot_mosaic(
@@ -134,7 +134,7 @@ def _draw_labels(axes, statistics):
 
 
 def _histogram(axes, distribution, highest, color, label, alpha=1.0):
-    """Draws the shares of the values 0 to `highest`. Neighbouring values share one of at most _MAX_BINS bars."""
+    """Draws the shares of the values 0 to `highest` in at most _MAX_BINS bars. Neighbours share a bar."""
     shares = _shares(distribution, highest)
     width = -(-len(shares) // _MAX_BINS)
     joined = [sum(shares[i : i + width]) for i in range(0, len(shares), width)]

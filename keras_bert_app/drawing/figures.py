@@ -21,15 +21,15 @@ _STYLE = {
 def picture(
     width: float, height: float, heading: str, dpi: int = 110, margins: Mapping[str, float] | None = None
 ) -> Iterator[tuple[Any, io.BytesIO]]:
-    """Gives a matplotlib Figure to draw on within the block, and a buffer that holds its PNG after the block.
+    """Yields a matplotlib Figure to draw on, and a buffer that holds the PNG file after the block.
 
     Args:
-        width: inches.
-        height: inches.
-        heading: text above the picture. Long lines are shortened.
-        dpi: pixels per inch.
-        margins: arguments of Figure.subplots_adjust. By default matplotlib measures all labels to lay the panels out;
-            fixed margins save that half of the time.
+        width: float. Inches.
+        height: float. Inches.
+        heading: str. The text above the picture. The function shortens long lines.
+        dpi: int. Pixels per inch.
+        margins: dict. Arguments of Figure.subplots_adjust. By default matplotlib measures all labels to lay out the
+            panels, which takes half of the time. Fixed margins save this time.
     """
     import matplotlib
     from matplotlib.figure import Figure

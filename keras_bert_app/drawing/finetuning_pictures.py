@@ -1,4 +1,4 @@
-"""Pictures of a fine-tuning run: its curves, its layer shares, and its answers against the right ones."""
+"""Pictures of a fine-tuning run: curves, layer shares, and predicted against right answers."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _DEV = "#4477aa", "#cc3311"
 _COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
-_DASHES = ("-", "--", ":", "-.")  # tell lines apart when there are more lines than colours
+_DASHES = ("-", "--", ":", "-.")  # dashes tell lines apart if there are more lines than colours
 _MOST_CLASSES = 30
 _MARGINS = {"left": 0.04, "right": 0.99, "top": 0.79, "bottom": 0.15, "wspace": 0.28}
 
@@ -18,11 +18,11 @@ def draw_curves(rows: Sequence[dict], title: str) -> bytes:
     """Draws the training loss, the dev scores, the learning rate and the norms.
 
     Args:
-        rows: the lines of metrics.jsonl as dicts, in the order of the steps.
-        title: the heading of the picture.
+        rows: sequence of dict. The lines of metrics.jsonl, in the order of the steps.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     training = [row for row in rows if "loss" in row]
     dev = [row for row in rows if any(name.startswith("eval_") for name in row)]
@@ -44,11 +44,11 @@ def draw_layer_shares(shares: Sequence[float], title: str) -> bytes:
     """Draws the weight that a scalar mix gives to the embeddings and to each layer.
 
     Args:
-        shares: float [L + 1]. The first is the embeddings'.
-        title: the heading of the picture.
+        shares: float [L + 1]. The first value is the share of the embeddings.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(6, 3.2, title) as (figure, image):
         axis = figure.subplots()
@@ -64,14 +64,14 @@ def draw_answers(gold: Sequence, predicted: Sequence, names: Sequence, title: st
     """Draws predicted answers against right ones: classes as a confusion matrix, numbers as points.
 
     Args:
-        gold: [N] indices of classes, or floats when `names` is ().
-        predicted: [N] of the same kind.
-        names: the classes; of more than 30 the picture shows the most frequent. If right and predicted classes have
-            different names, (names of right classes, names of predicted classes).
-        title: the heading of the picture.
+        gold: int [N], indices of classes; float [N] if `names` is (). The right answers.
+        predicted: the same type. The predicted answers.
+        names: sequence of str. The names of the classes. If right and predicted classes have different names: (names of
+            right classes, names of predicted classes). The picture shows the 30 most frequent classes.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(7, 6.4, title) as (figure, image):
         axis = figure.subplots()
@@ -116,15 +116,17 @@ def _draw_confusion(figure, axis, gold, predicted, names):
 def most_frequent(
     counts: np.ndarray, names: Sequence[str], most: int
 ) -> tuple[np.ndarray, Sequence[str], Sequence[str]]:
-    """Reduces a confusion matrix to its most frequent classes. A last column, "others", holds all other predictions.
+    """Reduces a confusion matrix to its most frequent classes.
+
+    The last column, "others", holds all other predictions.
 
     Args:
         counts: int [C, C]. Rows are right classes, columns are predicted classes.
-        names: C strings.
-        most: how many classes stay. Right and predicted answers count together.
+        names: C str. The names of the classes.
+        most: int. How many classes stay. Right and predicted answers count together.
 
     Returns:
-        (counts int [most, most + 1], names of the rows, names of the columns)
+        (counts int [most, most + 1], names of the rows, names of the columns).
     """
     kept = np.sort(np.argsort(-counts.sum(axis=0) - counts.sum(axis=1), kind="stable")[:most])
     others = counts[kept].sum(axis=1) - counts[np.ix_(kept, kept)].sum(axis=1)

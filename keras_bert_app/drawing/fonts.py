@@ -28,12 +28,12 @@ _SMALLEST_CJK_FONT = 1 << 20  # bytes; fonts with thousands of characters are la
 _CJK_PACKAGES = "fonts-noto-cjk (Fedora: google-noto-sans-cjk-fonts)"
 _OTHER_PACKAGES = "fonts-noto-core (Fedora: google-noto-sans-fonts)"
 
-_escaped: set[str] = set()  # texts that drawable has escaped since the last call of escaped_texts
+_escaped: set[str] = set()  # texts that `drawable` escaped since the last call of escaped_texts
 
 
 @functools.cache
 def _fonts():
-    """The installed font families in the order of preference, and the code points that they cover."""
+    """Returns the installed font families in the order of preference, and the code points that they cover."""
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
@@ -60,7 +60,7 @@ def _fonts():
 
 
 def _add_new_files(font_manager):
-    """Adds the fonts that were installed since matplotlib wrote its list of fonts, which it keeps for later runs."""
+    """Adds fonts that are newer than matplotlib's list of fonts, which matplotlib keeps for later runs."""
     known = {entry.fname for entry in font_manager.fontManager.ttflist}
     for path in font_manager.findSystemFonts():
         if path not in known:
@@ -76,7 +76,7 @@ def _others_with(font_manager, wanted):
         with contextlib.suppress(OSError, RuntimeError):
             if os.path.getsize(entry.fname) < _SMALLEST_CJK_FONT:
                 continue
-            # The file that matplotlib takes for the family may be another weight, and has the same characters.
+            # matplotlib may choose a file of another weight for the family. That file has the same characters.
             covered = wanted.intersection(font_manager.get_font(entry.fname).get_charmap())
             if covered:
                 wanted = wanted - covered
@@ -84,35 +84,49 @@ def _others_with(font_manager, wanted):
 
 
 def families() -> list[str]:
-    """Font families for rcParams["font.family"]. matplotlib takes a character from the first family that has it."""
+    """Returns the font families for rcParams["font.family"].
+
+    matplotlib takes a character from the first family that has it.
+    """
     return _fonts()[0]
 
 
 def drawable(text: str, max_characters: int = 28) -> str:
-    """Shortens a text in the middle, and escapes it (U+4E2D ...) if no installed font has all of its characters."""
+    """Shortens a text in the middle, and escapes it if the installed fonts lack one of its characters.
+
+    Args:
+        text: str. Any text.
+        max_characters: int. The longest text that stays whole.
+
+    Returns:
+        str: the text, or the code points of its first characters, such as "U+4E2D".
+    """
     text = unicodedata.normalize("NFC", text)  # an uncased vocabulary holds Hangul syllables in parts
     if len(text) > max_characters:
         half = (max_characters - 3) // 2
         text = f"{text[:half]}...{text[-half:]}"
     if not _undrawable(text):
-        return text.replace("$", r"\$")  # matplotlib sets text between two dollar signs as mathematics
+        return text.replace("$", r"\$")  # matplotlib draws text between two dollar signs as mathematics
     _escaped.add(text)
     escaped = [f"U+{ord(character):04X}" for character in text[:3]]
     return " ".join(escaped) + ("..." if len(text) > 3 else "")
 
 
 def escaped_texts() -> list[str]:
-    """The texts that drawable has escaped since the last call."""
+    """Returns the texts that `drawable` escaped since the last call."""
     texts = sorted(_escaped)
     _escaped.clear()
     return texts
 
 
 def advice(texts: Iterable[str]) -> str:
-    """The package to install for texts that no installed font can draw; "" where a font draws them all.
+    """Names the packages to install for texts that no installed font can draw.
 
     Args:
-        texts: the texts of a picture.
+        texts: iterable of str. The texts of a picture.
+
+    Returns:
+        str: one sentence. "" if no character is missing, or if no usual font has it.
     """
     names = [unicodedata.name(character, "") for text in texts for character in _undrawable(text)]
     letters = [name for name in names if "LETTER" in name or name.startswith(_CJK_NAMES)]
@@ -125,6 +139,6 @@ def advice(texts: Iterable[str]) -> str:
 
 
 def _undrawable(text):
-    """The characters of a text that no installed font has."""
+    """Returns the characters of a text that no installed font has."""
     code_points = _fonts()[1]
     return [character for character in text if ord(character) not in code_points or not character.isprintable()]

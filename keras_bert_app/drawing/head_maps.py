@@ -15,10 +15,10 @@ def draw_head_maps(maps: Sequence[tuple[str, np.ndarray, float | None]], title: 
     Args:
         maps: list of (heading, scores float [layers, heads], baseline or None). The scale shows the baseline as a
             dashed line.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     columns = min(_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)

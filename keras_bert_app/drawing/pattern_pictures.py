@@ -19,12 +19,12 @@ def draw_shares(shares: np.ndarray, patterns: Sequence[str], uniform: np.ndarray
 
     Args:
         shares: float [L, N, P]. The last pattern is the entropy.
-        patterns: P names.
+        patterns: P str. Names.
         uniform: float [P]. The values of attention that is equal to all tokens, as a baseline.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     maps = [
         (f"to {name}" if name != "entropy" else name, shares[..., at], uniform[at]) for at, name in enumerate(patterns)
@@ -36,17 +36,19 @@ def draw_shares(shares: np.ndarray, patterns: Sequence[str], uniform: np.ndarray
 def draw_heads(
     distances: np.ndarray, clusters: np.ndarray, kinds: Sequence[str], shape: tuple[int, int], title: str
 ) -> bytes:
-    """Draws heads as points by multidimensional scaling. The colour is the layer, the shape is the cluster.
+    """Draws heads as points by multidimensional scaling.
+
+    The colour of a point shows the layer, and its shape shows the cluster.
 
     Args:
-        distances: float [H, H].
-        clusters: int [H].
-        kinds: H names of the pattern that each head mostly attends to.
+        distances: float [H, H]. The distances between heads.
+        clusters: int [H]. The cluster of each head.
+        kinds: H str. The name of the pattern that each head mostly attends to.
         shape: (L, N).
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     from sklearn.manifold import MDS
 
@@ -101,7 +103,7 @@ def _name_heads(axis, points, num_heads):
 
 
 def _cluster_handles(clusters, kinds):
-    """Entries of the legend: the number of heads in each cluster, and the most frequent kind."""
+    """Returns the entries of the legend: the number of heads in each cluster, and the most frequent kind."""
     from matplotlib.lines import Line2D
 
     handles = []

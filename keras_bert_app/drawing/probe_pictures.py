@@ -14,11 +14,11 @@ def draw_layers(panels: Sequence[tuple], title: str) -> bytes:
 
     Args:
         panels: list of (name, curves, baseline, name of the baseline). A curve is (label, scores float [layers],
-            intervals float [2, layers]); at most three of them: trained, untrained and control.
-        title: the heading of the picture.
+            intervals float [2, layers]). A panel has at most three curves: trained, untrained and control.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     columns = min(4, len(panels))
     rows = -(-len(panels) // columns)
@@ -56,7 +56,7 @@ def _draw_curve(axis, label, scores, bounds, color):
 
 
 def _errors(scores, bounds):
-    """float [2, n]: how far the bounds [2, n] lie below and above the scores [n]."""
+    """Returns float [2, n]: the distances of the bounds [2, n] below and above the scores [n]."""
     scores, bounds = np.asarray(scores, float), np.asarray(bounds, float)
     return np.maximum(np.stack([scores - bounds[0], bounds[1] - scores]), 0)
 
@@ -67,10 +67,10 @@ def draw_lengths(panels: Sequence[tuple[str, dict]], title: str) -> bytes:
     Args:
         panels: list of (name, dict kind -> dict length -> score). The kinds are trained, untrained and baseline, in
             this order.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     styles = ((_TRAINED, "-"), (_UNTRAINED, "-"), (_BASELINE, "--"))
     with picture(4.6 * len(panels) + 1.4, 3.4, title) as (figure, image):
@@ -96,16 +96,18 @@ def draw_lengths(panels: Sequence[tuple[str, dict]], title: str) -> bytes:
 
 
 def draw_mixes(tasks: Sequence[tuple], title: str) -> bytes:
-    """Draws for each task the accuracy of each layer, and below it the weight of each layer in a mix of all layers.
+    """Draws the accuracy of each layer for each task, and the weight of each layer in a mix.
+
+    The mix combines all layers.
 
     Args:
         tasks: list of (name, curves, accuracy of the majority class, accuracy of a mix of an untrained encoder's
             layers, weights float [seeds, layers]). A curve is (label, accuracies float [layers], 95 % intervals float
-            [2, layers]): one of the task, and one of its control task.
-        title: the heading of the picture.
+            [2, layers]). The curves are one of the task and one of its control task.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(3.7 * max(len(tasks), 2), 5.8, f"{title}\nbars are 95 % intervals") as (figure, image):
         axes = figure.subplots(2, len(tasks), squeeze=False, sharex=True)
@@ -140,12 +142,12 @@ def draw_bars(tasks: Sequence[str], scores: Mapping[str, Sequence[tuple]], title
     """Draws for each task one bar per kind of probe, with the 95 % interval of its accuracy.
 
     Args:
-        tasks: names.
+        tasks: sequence of str. Names.
         scores: dict kind -> for each task (accuracy, lower bound, upper bound).
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     colors = (_BASELINE, "#66ccee", _CONTROL, _UNTRAINED, _TRAINED)
     with picture(9, 3.4, f"{title}\nbars are 95 % intervals") as (figure, image):

@@ -22,11 +22,11 @@ def draw_pruning(
         percents: [P]. The shares of removed heads, in percent.
         ours: float [P]. The scores when the least important heads go first.
         random: float [P, seeds]. The scores when heads go in random order.
-        name: the name of the score.
-        title: the heading of the picture.
+        name: str. The name of the score.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     most = max(map(len, importance))
     values = np.array([[*layer, *[np.nan] * (most - len(layer))] for layer in importance])

@@ -1,4 +1,4 @@
-"""Vectors of a word's occurrences: a picture of them as points, a page with their sentences, and self-similarity."""
+"""Pictures of the vectors of a word's occurrences, a page with the sentences, and self-similarity."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +17,10 @@ def draw_senses(described: Mapping[str, dict], title: str) -> bytes:
     Args:
         described: dict word -> {"clusters": the cluster of each occurrence, "maps": dict name -> list of [x, y],
             "typical": for each cluster the words that are frequent around it}.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(12.5, 3.9 * len(described) + 0.9, title) as (figure, image):
         rows = figure.subplots(len(described), 3, squeeze=False)
@@ -51,10 +51,10 @@ def draw_self_similarity(trained: Mapping[str, Sequence[float]], untrained: Sequ
     Args:
         trained: dict name -> float [L + 1]. The values of a trained encoder.
         untrained: float [L + 1]. The mean over all words in an untrained encoder.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(7.5, 4.2, title) as (figure, image):
         axis = figure.subplots()
@@ -85,9 +85,9 @@ def senses_page(described: Mapping[str, dict], title: str) -> str:
 
     Args:
         described: dict word -> the dict that analysis.sense_maps.described returns.
-        title: plain text.
+        title: str. Plain text.
 
     Returns:
-        The text of an HTML file.
+        str: the text of an HTML file.
     """
     return page("senses", title, {"words": described, "colors": COLORS})

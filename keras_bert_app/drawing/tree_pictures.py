@@ -10,14 +10,16 @@ _PER_CHARACTER, _GAP = 0.088, 0.14  # inches
 
 
 def draw_trees(sentences: Sequence[tuple], title: str) -> bytes:
-    """Draws two trees for each sentence. A lower edge is blue if the upper tree has it too, else red and dashed.
+    """Draws two trees for each sentence.
+
+    A lower edge is blue if the upper tree has it too, else red and dashed.
 
     Args:
         sentences: list of (words, upper edges, lower edges). An edge is a pair of word positions.
-        title: the heading of the picture.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     drawn = [([fonts.drawable(word, 20) for word in words], above, below) for words, above, below in sentences]
     width = max([sum(len(word) * _PER_CHARACTER + _GAP for word in words) for words, _, _ in drawn], default=3) + 0.4
@@ -25,7 +27,7 @@ def draw_trees(sentences: Sequence[tuple], title: str) -> bytes:
         axes = figure.subplots(max(len(drawn), 1), 1, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()
-        for axis, (words, above, below) in zip(axes, drawn, strict=False):  # one empty axis when there is no sentence
+        for axis, (words, above, below) in zip(axes, drawn, strict=False):  # without sentences there is one empty axis
             _draw_sentence(axis, words, above, below, max(width, 7))
     return image.getvalue()
 

@@ -13,11 +13,11 @@ def draw_vocabulary_report(report: dict, title: str) -> bytes:
     """Draws the words by number of pieces, the coverage by script, and the longest splits.
 
     Args:
-        report: the dict that pipelines.wordpiece.vocabulary_report.vocabulary_report returns.
-        title: the heading of the picture.
+        report: dict. The result of pipelines.wordpiece.vocabulary_report.vocabulary_report.
+        title: str. The heading of the picture.
 
     Returns:
-        The bytes of a PNG file.
+        bytes: the content of a PNG file.
     """
     with picture(12, 8, f"{title}\n{_summary(report)}", dpi=120) as (figure, image):
         axes = figure.subplot_mosaic([["pieces", "splits"], ["scripts", "splits"]], width_ratios=[1.1, 1])

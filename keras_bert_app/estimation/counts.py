@@ -1,4 +1,4 @@
-"""Exact counts: the parameters of a model, and the FLOP of the matrix products of a step and of the optimizer."""
+"""Exact counts of parameters, and of the FLOP of matrix products in a step and in the optimizer."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ def weight_shapes(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str,
 
     Args:
         config: BertConfig.
-        parts: parts of the model, see bert_config.PARTS.
+        parts: sequence of str. Parts of the model, from bert_config.PARTS.
 
     Returns:
         dict part -> dict path -> shape. The part "encoder" is split into "embeddings" and "layers".
@@ -50,7 +50,7 @@ def parameters(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, in
 
     Args:
         config: BertConfig.
-        parts: parts of the model.
+        parts: sequence of str. Parts of the model.
 
     Returns:
         dict part -> number of weights.
@@ -65,15 +65,18 @@ def flop_per_token(config: BertConfig, length: int, num_predictions: int) -> flo
     3((L - 1)(24H^2 + 4SH) + 4H^2 + ((P + 1)/S)(20H^2 + 4SH) + (P/S)2(H^2 + HV)).
 
     The last layer computes its output at [CLS] and at the predictions only, but keys and values at all positions.
-    The count has the matrix products of the layers and of the masked-LM head. A multiplication and an addition count
-    as two FLOP. The backward pass takes twice the FLOP of the forward pass. The count leaves out operations that are
-    small where H is large: pooler, next-sentence head, segments, normalization, activations and dropout. The optimizer
-    works per step, not per token; see optimizer_flop.
+    The count includes the matrix products of the layers and of the masked-LM head. A multiplication and an addition
+    count as two FLOP. The backward pass takes twice the FLOP of the forward pass. The count leaves out operations that
+    are small where H is large: pooler, next-sentence head, segments, normalization, activations and dropout. The
+    optimizer works per step, not per token; see optimizer_flop.
 
     Args:
         config: BertConfig.
-        length: S.
-        num_predictions: P, the slots of a row, whether used or not.
+        length: int. S.
+        num_predictions: int. P, the number of prediction slots of a row, used or unused.
+
+    Returns:
+        float: FLOP per position.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     forward = num_predictions / length * 2 * hidden * (hidden + config.vocab_size)
@@ -92,8 +95,11 @@ def optimizer_flop(config: BertConfig, optimizer: str, parts: Sequence[str] = PA
 
     Args:
         config: BertConfig.
-        optimizer: a value of --optimizer.
-        parts: parts of the model.
+        optimizer: str. A value of --optimizer.
+        parts: sequence of str. Parts of the model.
+
+    Returns:
+        int: FLOP per step; 0 for all optimizers but Muon.
     """
     if optimizer != "muon":
         return 0

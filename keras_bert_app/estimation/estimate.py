@@ -10,11 +10,11 @@ from keras_bert_app.estimation import memory
 from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters
 from keras_bert_app.estimation.hardware import Device
 
-# An assumption: the runtime, its scratch space and gaps between arrays take the rest of a device's memory.
+# This share is an assumption. The runtime, its scratch space and gaps between arrays take the rest of the memory.
 USABLE_SHARE = 0.9
 _SECONDS_PER_DAY = 86_400
-# (--sentence_objective, tokens per row) -> positions per word, padding included, as benchmarks.step.estimate_check
-# measures them on English Wikipedia.
+# (--sentence_objective, tokens per row) -> positions per word, padding included. benchmarks.step.estimate_check
+# measured them on English Wikipedia.
 _POSITIONS_PER_WORD = {("nsp", 128): 2.28, ("nsp", 512): 4.78}
 
 
@@ -22,8 +22,11 @@ def positions_per_word(objective: str, length: int) -> float:
     """The measured number of positions that a word takes, padding included.
 
     Args:
-        objective: a value of --sentence_objective.
-        length: tokens per row.
+        objective: str. A value of --sentence_objective.
+        length: int. Tokens per row.
+
+    Returns:
+        float: positions per word.
 
     Raises:
         UserError: there is no measurement for such rows.
@@ -46,11 +49,11 @@ class Work:
     """The length of a run, given as steps, as minutes, or as words of text.
 
     Attributes:
-        num_train_steps: steps; 0 if not given.
-        minutes: minutes of training; 0 if not given.
-        corpus_words: words of the training text; 0 if not given.
-        num_epochs: how often the run reads the text.
-        positions_per_word: positions of rows that a word takes, padding included.
+        num_train_steps: int. Steps; 0 if not given.
+        minutes: float. Minutes of training; 0 if not given.
+        corpus_words: float. Words of the training text; 0 if not given.
+        num_epochs: float. How often the run reads the text.
+        positions_per_word: float. Positions of rows that a word takes, padding included; None without corpus_words.
     """
 
     num_train_steps: int = 0
@@ -60,7 +63,15 @@ class Work:
     positions_per_word: float | None = None
 
     def steps(self, positions_per_step: int, step_seconds: float) -> int | None:
-        """The steps of the run; None if its length is not given."""
+        """Computes the number of steps of the run.
+
+        Args:
+            positions_per_step: int. Positions in the rows of a step.
+            step_seconds: float. Time of a step in seconds.
+
+        Returns:
+            int: steps, or None if the length of the run is not given.
+        """
         if self.num_train_steps:
             return self.num_train_steps
         if self.corpus_words:
@@ -77,16 +88,16 @@ def estimate(
     utilization: float,
     price_per_hour: float | None = None,
 ) -> dict:
-    """Estimates what training takes.
+    """Estimates the memory, the time and the cost of a run.
 
     Args:
         config: BertConfig.
         run: PretrainingConfig, resolved, with its precision and compilation.
-        device: one chip, from hardware.parse.
-        num_devices: the number of chips.
-        work: the length of the run.
-        utilization: the share of the peak that a step reaches, with all waiting and all other operations included.
-        price_per_hour: price of one device in any currency, or None.
+        device: Device. One chip, from hardware.parse.
+        num_devices: int. The number of chips.
+        work: Work. The length of the run.
+        utilization: float. The share of the peak that a step reaches, with waiting and all other operations included.
+        price_per_hour: float. The price of one device in any currency, or None.
 
     Returns:
         dict of figures. Memory is in bytes of one device. Times are in seconds unless the key names another unit.
@@ -131,7 +142,7 @@ def estimate(
 
 
 def _share_and_rows(run, num_devices):
-    """(parts of a global batch, rows in each part). A part is what a device has at a time."""
+    """Returns (parts of a global batch, rows in each part). A device computes one part at a time."""
     share = num_devices * run.gradient_accumulation_steps
     if run.global_batch_size % share:
         raise UserError(
@@ -143,7 +154,7 @@ def _share_and_rows(run, num_devices):
 
 
 def _run_figures(figures, work, price_per_hour):
-    """The figures of the whole run; {} if its length is not given."""
+    """Returns the figures of the whole run, or {} if its length is not given."""
     steps = work.steps(figures["positions_per_step"], figures["step_seconds"])
     if steps is None:
         return {}
@@ -164,7 +175,16 @@ def _run_figures(figures, work, price_per_hour):
 
 
 def most_rows(config: BertConfig, run: PretrainingConfig, device: Device) -> int:
-    """The largest number of rows that fits into a device at a time. The device's memory must be known."""
+    """Computes how many rows fit into the memory of a device at a time.
+
+    Args:
+        config: BertConfig.
+        run: PretrainingConfig, resolved.
+        device: Device. Its memory must be known.
+
+    Returns:
+        int: rows; 0 if not one row fits.
+    """
     return largest_rows(lambda rows: _memory(config, run, device, rows).peak <= USABLE_SHARE * device.memory)
 
 
@@ -173,10 +193,13 @@ def _memory(config, run, device, rows):
 
 
 def largest_rows(fits: Callable[[int], bool]) -> int:
-    """The largest number of rows for which fits(rows) is true; 0 if there is none.
+    """Finds the largest number of rows for which fits(rows) is true.
 
     Args:
-        fits: a function that is true up to some number and false above it.
+        fits: function of int to bool. It must be true up to some number and false above it.
+
+    Returns:
+        int: rows; 0 if fits(1) is false.
     """
     if not fits(1):
         return 0

@@ -23,11 +23,11 @@ def report_lines(
     """Yields the lines of the report.
 
     Args:
-        figures: the dict that estimate.estimate returns.
+        figures: dict. The result of estimate.estimate.
         config: BertConfig.
         run: PretrainingConfig.
-        hardware: the value of --hardware.
-        price_per_hour: price of one device, or None.
+        hardware: str. The value of --hardware.
+        price_per_hour: float. The price of one device, or None.
     """
     yield (
         f"{config.num_hidden_layers} layers, hidden {config.hidden_size:,}, {config.num_attention_heads} heads, "

@@ -14,11 +14,11 @@ class Device:
 
     Attributes:
         peaks: dict precision -> FLOP/s of dense matrix products, as TensorFlow computes them on this chip by default.
-        memory: bytes; None if unknown.
-        named_parts: the number in a name such as v4-8 counts parts; a chip has this many.
-        multiplies_bfloat16: see memory.training_memory.
-        kind: "TPU", "GPU" or "CPU". Some defaults depend on it.
-        automatic_precision: what --precision=auto means on it.
+        memory: int. Bytes; None if unknown.
+        named_parts: int. The number of parts of a chip. The number in a name such as v4-8 counts parts.
+        multiplies_bfloat16: bool. Whether the chip multiplies bfloat16; see memory.training_memory.
+        kind: str. "TPU", "GPU" or "CPU". Some defaults depend on it.
+        automatic_precision: str. The precision that --precision=auto chooses.
     """
 
     peaks: dict
@@ -34,7 +34,7 @@ class Device:
 
 
 def _device(narrow, float32, memory, **more):
-    """A Device from the TFLOP/s of its narrow types, bfloat16 and float16, and of float32."""
+    """Returns a Device from the TFLOP/s of its narrow types (bfloat16 and float16) and of float32."""
     return Device({"bfloat16": narrow * 1e12, "float16": narrow * 1e12, "float32": float32 * 1e12}, memory, **more)
 
 
@@ -44,15 +44,14 @@ def _without_bfloat16(float16, float32, memory):
 
 
 # TFLOP/s of one chip without sparsity, for bfloat16 and float16, and for float32.
-# TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e. XLA multiplies float32 in bfloat16 on TPUs by default.
-# GPUs: NVIDIA's data sheets of A10G, A100, H100 (SXM), H200, L4, T4 and V100 and its white paper on the RTX 4090 (with
-# sums in float32); half of the figures "with sparsity". The float32 figure is TF32, TensorFlow's default from Ampere
-# on. The T4 and the V100 have tensor cores for neither TF32 nor bfloat16, so that both run at the plain float32 rate.
 DEVICES = {
+    # Source for TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e. XLA multiplies float32 in bfloat16 by default.
     # Names up to v4 count TensorCores, and a chip has two.
     "v4": _device(275, 275, 32 * _GIB, kind="TPU", named_parts=2),
     "v5e": _device(197, 197, 16 * _GB, kind="TPU"),
     "v6e": _device(918, 918, 32 * _GB, kind="TPU"),
+    # Source for GPUs: NVIDIA's data sheets (H100: SXM), and its white paper on the RTX 4090 (sums in float32). A figure
+    # "with sparsity" is halved here. The float32 figure is TF32, TensorFlow's default from Ampere on.
     "a100": _device(312, 156, 40 * _GB),
     "a100-80gb": _device(312, 156, 80 * _GB),
     "h100": _device(989.5, 494.5, 80 * _GB),
@@ -60,11 +59,12 @@ DEVICES = {
     "a10g": _device(70, 35, 24 * _GB),
     "l4": _device(121, 60, 24 * _GB),
     "rtx4090": _device(165.2, 82.6, 24 * _GB),
+    # The tensor cores of the T4 and the V100 lack TF32 and bfloat16. Both types run at the plain float32 rate.
     "t4": _without_bfloat16(65, 8.1, 16 * _GB),
     "v100": _without_bfloat16(125, 15.7, 16 * _GB),
     "cpu": Device(
         {}, None, kind="CPU", multiplies_bfloat16=False, automatic_precision="float32"
-    ),  # only CPUs with AMX or AVX512-BF16 do
+    ),  # only CPUs with AMX or AVX512-BF16 multiply bfloat16
 }
 
 
@@ -72,15 +72,15 @@ def parse(name: str, peak_gflops: float = 0.0, memory_gb: float = 0.0) -> tuple[
     """Reads a device name such as v5e-8, a100-80gb-4 or cpu. A name without a number means one chip.
 
     Args:
-        name: a key of DEVICES, with or without "-" and a number.
-        peak_gflops: 10^9 FLOP/s of one chip; 0 for the published figure.
-        memory_gb: 10^9 bytes of one chip; 0 for the published figure.
+        name: str. A key of DEVICES, with or without "-" and a number.
+        peak_gflops: float. 10^9 FLOP/s of one chip; 0 for the published figure.
+        memory_gb: float. 10^9 bytes of one chip; 0 for the published figure.
 
     Returns:
-        (the device, the number of chips)
+        (Device, number of chips).
 
     Raises:
-        UserError: the device is unknown, the number is impossible, or a CPU has no peak.
+        UserError: the device is unknown, the number is impossible, or a CPU comes without peak_gflops.
     """
     match = re.fullmatch(r"(.+?)(?:-(\d+))?", name.lower())
     kind, count = (match[1], int(match[2] or 0)) if match else (name, 0)

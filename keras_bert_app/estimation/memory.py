@@ -1,10 +1,12 @@
 """Memory of a training step on one replica, in bytes.
 
-The count follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, for four kinds of step: without
-XLA, with --jit_compile=parts, and compiled whole for a TPU or a GPU. For --jit_compile=step on a CPU the count is that
-of a step without XLA, which takes more. Change this module when those packages change. Three comparisons check it:
-tests/estimation with the traced step, benchmarks.step.estimate_check with the allocator of a running step, and
-docs/results/accelerators.md with compiled programs.
+The count follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor. Change this module when those
+packages change. It knows four kinds of step: without XLA, with --jit_compile=parts, and compiled whole for a TPU or a
+GPU. For --jit_compile=step on a CPU it counts a step without XLA, which takes more memory.
+
+Three comparisons check the count. tests/estimation compares it with the traced step, and
+benchmarks.step.estimate_check with the allocator of a running step. docs/results/accelerators.md compares it with
+compiled programs.
 """
 
 import dataclasses
@@ -28,13 +30,13 @@ class Memory:
     """Bytes of one replica.
 
     Attributes:
-        weights: float32 weights, which stay all the time.
-        slots: float32 slots of the optimizer, which stay all the time.
-        activations: values that the forward pass keeps for the backward pass, copies of the weights in the compute
+        weights: int. The float32 weights, which stay all the time.
+        slots: int. The float32 slots of the optimizer, which stay all the time.
+        activations: int. Values that the forward pass keeps for the backward pass, copies of the weights in the compute
             type, and sums of gradients over parts of the rows.
-        logits: gradients of the logits and of the word embeddings when the backward pass begins. A TPU keeps no
+        logits: int. Gradients of the logits and of the word embeddings when the backward pass begins. A TPU keeps no
             gradients of the logits, because the products that read them compute them.
-        gradients: the gradients at the update of the weights.
+        gradients: int. The gradients at the update of the weights.
     """
 
     weights: int
@@ -45,7 +47,7 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """The largest sum at one time. The activations are gone when all gradients exist."""
+        """The largest number of bytes at one time. The activations are gone when all gradients exist."""
         return self.weights + self.slots + max(self.activations + self.logits, self.gradients)
 
 
@@ -57,15 +59,18 @@ def training_memory(
     multiplies_bfloat16: bool = True,
     device: str = "CPU",
 ) -> Memory:
-    """Memory of a step in which a replica has `rows` rows at a time.
+    """Computes the memory of a step in which a replica has `rows` rows at a time.
 
     Args:
         config: BertConfig.
         run: PretrainingConfig, resolved.
-        parts: parts of the model.
-        rows: B.
-        multiplies_bfloat16: whether the device multiplies bfloat16. Otherwise TensorFlow makes copies in float32.
-        device: "TPU", "GPU" or "CPU". A TPU compiles every step whole.
+        parts: sequence of str. Parts of the model.
+        rows: int. B.
+        multiplies_bfloat16: bool. Whether the device multiplies bfloat16. If not, TensorFlow makes copies in float32.
+        device: str. "TPU", "GPU" or "CPU". A TPU compiles every step whole.
+
+    Returns:
+        Memory.
     """
     is_tpu = device == "TPU"
     weights = _FLOAT * sum(parameters(config, parts).values())
@@ -89,7 +94,16 @@ def training_memory(
 
 
 def slot_numbers(config: BertConfig, optimizer: str, parts: Sequence[str]) -> int:
-    """How many numbers an optimizer keeps besides the weights."""
+    """Counts the numbers that an optimizer keeps besides the weights.
+
+    Args:
+        config: BertConfig.
+        optimizer: str. A value of --optimizer.
+        parts: sequence of str. Parts of the model.
+
+    Returns:
+        int: float32 numbers.
+    """
     shapes = {path: shape for part in weight_shapes(config, parts).values() for path, shape in part.items()}
     if optimizer == "muon":  # momentum and the norm of the update for a hidden matrix, else the two slots of AdamW
         return sum(
@@ -98,8 +112,8 @@ def slot_numbers(config: BertConfig, optimizer: str, parts: Sequence[str]) -> in
         )
     if optimizer != "adafactor":
         return 2 * sum(map(math.prod, shapes.values()))
-    # Adafactor keeps the means of rows and of columns of a matrix (query, key and value are three matrices), all values
-    # of a vector, and the norm of each update.
+    # Adafactor keeps the means of rows and of columns of a matrix, all values of a vector, and the norm of each update.
+    # Query, key and value are three matrices.
     return sum(
         1 + (shape[0] if len(shape) == 1 else shape[0] * (3 if "query_key_value" in path else 1) + shape[1])
         for path, shape in shapes.items()
@@ -109,7 +123,18 @@ def slot_numbers(config: BertConfig, optimizer: str, parts: Sequence[str]) -> in
 def activations(
     config: BertConfig, run: PretrainingConfig, parts: Sequence[str], rows: int, device: str = "CPU"
 ) -> int:
-    """Bytes that the forward pass of `rows` rows keeps for the backward pass."""
+    """Computes the bytes that the forward pass keeps for the backward pass.
+
+    Args:
+        config: BertConfig.
+        run: PretrainingConfig, resolved.
+        parts: sequence of str. Parts of the model.
+        rows: int. B.
+        device: str. "TPU", "GPU" or "CPU".
+
+    Returns:
+        int: bytes of one replica.
+    """
     is_tpu, is_gpu_step = device == "TPU", device == "GPU" and run.jit_compile == "step"
     of_step = {"parts": _kept_in_parts, "step": _kept_on_gpu if is_gpu_step else _kept}.get(run.jit_compile, _kept)
     kept = (_kept_on_tpu if is_tpu else of_step)(config, run)
@@ -139,15 +164,17 @@ def activations(
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """Bytes that the forward pass keeps for the backward pass. Three of them depend on the number of heads of a layer.
+    """Bytes that the forward pass keeps for the backward pass.
+
+    Three of them depend on the number of heads of a layer.
 
     Attributes:
         embeddings: bytes per token in the embeddings.
         prediction: bytes per prediction.
         pooler: bytes per row.
         attending: function of the number of heads. Bytes per position that attends to others.
-        attended: the same. Bytes per position that others attend to.
-        attended_in_last: the same for the last layer.
+        attended: function of the number of heads. Bytes per position that others attend to.
+        attended_in_last: function of the number of heads. The same as attended, for the last layer.
         step: bytes per step, whatever the number of rows.
     """
 
@@ -197,9 +224,8 @@ def _kept_in_parts(config, run):
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
     def attending(num_heads):
-        # For each head: the query before and after scaling, the output, the scores, the probabilities after dropout,
-        # and the sum of a softmax. For each layer: the product and the sum of both halves, the inner product, and its
-        # activation.
+        # A head keeps the query before and after scaling, the output, the scores, the probabilities after dropout, and
+        # the sum of a softmax. A layer keeps the product and the sum of both halves, the inner product, its activation.
         head_bytes = _FLOAT + size * (3 * config.head_size + 2 * run.max_seq_length)
         return num_heads * head_bytes + size * (4 * hidden + 2 * config.intermediate_size)
 
@@ -210,7 +236,7 @@ def _kept_in_parts(config, run):
         return attended(num_heads) + size * hidden
 
     # Word and segment embeddings of a token, its one-hot segment, its word id, and the mask. Their sum is the input of
-    # the first layer; it is counted where the output of the last layer would be.
+    # the first layer. It takes the place of the last layer's output in this count.
     embedding_bytes = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
     # Logits in float32, and in the compute type as the product gives them.
     logits_bytes = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
@@ -251,7 +277,7 @@ def _kept_on_tpu(config, run):
 def _kept_on_gpu(config, run):
     """Bytes of a step that XLA compiles whole for a GPU.
 
-    Beside what a TPU keeps these are the outputs of gelu and of both LayerNorms, which are inputs of products.
+    A GPU keeps the same values as a TPU, and also the outputs of gelu and of both LayerNorms, which products read.
     """
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     on_tpu = _kept_on_tpu(config, run)

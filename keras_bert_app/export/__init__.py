@@ -1,1 +1,1 @@
-"""Export of trained models to SavedModels that take raw text, and loading of such exports."""
+"""Exports trained models to SavedModels that take raw text, and loads these exports."""

@@ -1,4 +1,4 @@
-"""Questions to an exported model. They need the SavedModel only, not the code of the model."""
+"""Asks an exported model to fill masks. This needs only the SavedModel, not the code of the model."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def fill_mask(saved_model: str, texts: list[str]) -> tuple[list, list[bool]]:
 
     Args:
         saved_model: str. See saved_models.load.
-        texts: list of str. Bytes that are not UTF-8, which a shell may pass on, are dropped.
+        texts: list of str. A shell may pass on bytes that are not UTF-8. The model drops these bytes.
 
     Returns:
         (answers, truncated). For each text, answers has a list of masks, and a mask is a list of (piece, probability),

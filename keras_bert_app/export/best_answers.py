@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipelines.ragged import row_ids
 
-# Possible answers tried for each answer kept: of several answers with the same text, only one is kept.
+# Possible answers to try for each answer to return. Several may have the same text, and each text counts once.
 _TRIED = 20
 
 
@@ -23,7 +23,7 @@ def n_best(windows: list, characters, start_chars, end_chars, tokens, run, has_n
         start_chars: int32 [P]. The first character of each token of the context.
         end_chars: int32 [P]. The end of each token of the context, exclusive.
         tokens: int32 [P]. The places of the context's tokens among the tokens of the batch.
-        run: FinetuningConfig. The limits of answers.
+        run: FinetuningConfig. It has the limits of answers.
         has_null: bool. Whether a question may have no answer.
 
     Returns:
@@ -34,7 +34,7 @@ def n_best(windows: list, characters, start_chars, end_chars, tokens, run, has_n
     chosen, odds = tf.constant(0), {}
     if has_null:
         is_null = texts == ""
-        # The best answer that is a text. If there is none, "no answer" stands in for it.
+        # `chosen` is the best answer that is a text. If no answer is a text, `chosen` is "no answer".
         chosen, null = (tf.argmax(tf.cast(which, tf.int32), output_type=tf.int32) for which in (~is_null, is_null))
         null_odds = scores[null] - scores[chosen]
         chosen = tf.where(null_odds > run.null_score_diff_threshold, null, chosen)
@@ -63,7 +63,7 @@ def signature(run, has_null: bool) -> dict[str, tf.TensorSpec]:
     """Describes the results of n_best.
 
     Args:
-        run: FinetuningConfig. The number of answers.
+        run: FinetuningConfig. It has the number of answers.
         has_null: bool. Whether a question may have no answer.
 
     Returns:
@@ -85,7 +85,7 @@ def signature(run, has_null: bool) -> dict[str, tf.TensorSpec]:
 
 
 def _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null):
-    """Texts, scores and first characters of the best answers, each text once. Arguments as in n_best."""
+    """Returns texts, scores and first characters of the best answers, each text once. For arguments see n_best."""
     most, longest = run.n_best_size, tf.shape(windows[0])[1]
     scores, first, last = _candidates(*windows, tf.minimum(most, longest), run.max_answer_length)
     # All the best places may lie in the question. In that case try every place.
@@ -111,11 +111,11 @@ def _different_texts(windows, characters, start_chars, end_chars, tokens, run, h
     )
     # tf.unique keeps the order, so the best of several equal texts stays.
     texts, number = tf.unique(texts)
-    if has_null:  # keep the best answer that is a text, so that "no answer" has a score to compare with
+    if has_null:  # Keep the best answer that is a text, because the score of "no answer" is compared with its score.
         most += tf.cast(tf.reduce_all(texts[:most] == ""), tf.int32)
     at = tf.math.unsorted_segment_min(tf.range(tf.size(number)), number, tf.size(texts))[:most]
     texts, scores, start = texts[:most], tf.gather(scores, at), tf.gather(start, at)
-    # Add "no answer" if it is possible and missing, even as one answer too many. Also add it if there is nothing else.
+    # Add "no answer" if it is possible and missing, even as one answer too many. Add it too if no answer exists.
     is_missing = ~tf.reduce_any(texts == "") if has_null else tf.size(texts) == 0
     return with_null(tf.cast(is_missing, tf.int32), ((texts, ""), (scores, null), (start, -1)))
 
@@ -128,7 +128,7 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
         is_best: see n_best, windows[1].
         is_context: see n_best, windows[2].
         place: see n_best, windows[3].
-        size: int32 scalar. How many of the best first and last tokens of each window to try.
+        size: int32 scalar. The number of best first tokens, and of best last tokens, to try in each window.
         max_answer_length: int. The most tokens of an answer.
 
     Returns:
@@ -147,8 +147,8 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
 
 
 def _with_accents(characters, ends):
-    """Moves ends [M] of parts of a text behind the accents that follow, which uncased pieces leave out."""
-    # The added "" stands for the end of the text, which is no accent.
+    """Moves ends [M] of parts of a text behind the accents that follow. Uncased pieces do not contain accents."""
+    # The added "" represents the end of the text and counts as no accent.
     others = tf.where(~tf.strings.regex_full_match(tf.concat([characters, [""]], axis=0), r"\p{Mn}"))[:, 0]
     moved = tf.gather(others, tf.searchsorted(others, tf.cast(tf.maximum(ends, 0), tf.int64)))
     return tf.where(ends < 0, ends, tf.cast(moved, tf.int32))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-# 256 rows of 128: a request with many long texts must not take all memory.
+# 256 rows of 128 tokens. Without a limit a request with many long texts could take all memory.
 _PLACES_AT_A_TIME = 1 << 15
 
 
@@ -36,9 +36,9 @@ def logits_of_rows(model: Callable, inputs: dict):
 
 
 def in_chunks(function: Callable, count, size, specs: list[tf.TensorSpec], nothing: list | None = None) -> list:
-    """Computes function(start, end) over [0, count) in parts and joins the results along their first axis.
+    """Computes a function over [0, count) in parts, and joins the results along their first axis.
 
-    The memory is that of one part and of the results.
+    The loop needs memory for one part and for the results.
 
     Args:
         function: function of start and end that returns a list of tensors [end - start, ...].

@@ -9,21 +9,21 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 
 
 class EncoderModule(tf.Module):
-    """The encoder over ids.
+    """A module that runs the encoder on rows of ids.
 
-    It has core TensorFlow ops only, so it loads without the kernels of tensorflow-text.
+    The module has only core TensorFlow ops, so a program can load it without the kernels of tensorflow-text.
 
     The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]. It returns
-    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list of the [B, S, H] of every layer. It runs
-    without dropout. Its trainable_variables get gradients, so a training program can use it.
+    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list of the [B, S, H] of every layer. The
+    function applies no dropout. Its trainable_variables get gradients, so a training program can use the object.
 
     Args:
         encoder: BertEncoder. The encoder to export.
-        example_ids: list of int. A row for the example of a request.
-        execution: Execution. How the signatures are traced; LiteRT needs another one.
+        example_ids: list of int. The row of ids in the example of a request.
+        execution: Execution. The way to trace the signatures. LiteRT needs another one than the default.
     """
 
-    # TF-Hub's interface needs attributes of these names. tf.Module has properties of these names, which are not saved.
+    # TF-Hub's interface needs attributes of these names. TensorFlow does not save the properties of tf.Module.
     variables = trainable_variables = None
 
     def __init__(self, encoder, example_ids: Sequence[int] = (0,), execution: Execution = PLAIN):

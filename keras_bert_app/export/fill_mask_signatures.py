@@ -1,4 +1,4 @@
-"""The signatures of an exported pre-trained model: answers about raw text, outputs for rows of ids."""
+"""The signatures of an exported pre-trained model: answers for raw text, and outputs for rows of ids."""
 
 import tensorflow as tf
 
@@ -27,14 +27,14 @@ class FillMaskModule(tf.Module):
         self.vocabulary = tf.constant(tokenizer.vocabulary)
         max_seq_length = model.config.max_position_embeddings
         tokenize = masked_lm_scoring.tokenize_function(tokenizer, special_tokens_in_text=True)
-        # A text to score is tokenized as in training, where a literal "[MASK]" is ordinary text.
+        # The tokenizer cuts a text to score as in training: a literal "[MASK]" is ordinary text.
         tokenize_plain = masked_lm_scoring.tokenize_function(tokenizer)
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def fill_mask(text):
             inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), max_seq_length)
             tokens, probabilities = _likeliest(model, tokenizer, inputs, top_k)
-            # [B, M, k], M the most masks in any text
+            # [B, M, k], where M is the largest number of masks in a text.
             is_used = tf.sequence_mask(tokens.row_lengths())[:, :, None]
             return {
                 "tokens": tf.where(is_used, tf.gather(self.vocabulary, tokens.to_tensor()), ""),
@@ -98,8 +98,8 @@ def _masked_lm_function(model):
 def _inside(positions, length):
     """Checks that positions lie inside their rows, at most one for each place, and returns them.
 
-    Other positions would read another row, which may belong to the request of another client. Each position costs as
-    many numbers as the vocabulary has pieces, so a short request could ask for more memory than there is.
+    Other positions would read another row, and this row may belong to the request of another client. Each position
+    needs one number for each piece of the vocabulary, so a short request could otherwise fill the memory.
     """
     count = tf.shape(positions)[1]
     is_few = tf.debugging.Assert(
@@ -123,7 +123,7 @@ def _likeliest(model, tokenizer, inputs, top_k):
     """
     states = model.encoder(inputs)["sequence_output"]
     is_mask = inputs["input_word_ids"] == tokenizer.mask_id
-    # [M] in the flat batch
+    # [M] The places of the masks in the flat batch.
     positions = tf.cast(tf.where(tf.reshape(is_mask, [-1]))[:, 0], tf.int32)
 
     def best(start, end):
@@ -140,7 +140,7 @@ def _likeliest(model, tokenizer, inputs, top_k):
 
 
 def _examples(exported, tokenizer):
-    """Makes, for every signature, a small batch that the signature accepts."""
+    """Makes a small valid batch for every signature."""
     ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.unk_id, tokenizer.sep_id]
     values = {
         **{name: [text] for name, text in _TEXTS.items()},

@@ -1,4 +1,4 @@
-"""Export of a fine-tuned run: the answers of its task, for raw text and for rows of ids."""
+"""Exports a fine-tuned run. The exports answer its task for raw text and for rows of ids."""
 
 import dataclasses
 import json
@@ -25,11 +25,13 @@ from keras_bert_app.tasks.families import multiple_choice, question_answering, s
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategies
 
-MAX_WINDOWS = 64  # of a long text: they hold 8,000 tokens and bound the time for one text
+MAX_WINDOWS = 64  # Windows of a long text. They hold 8,000 tokens, and the limit bounds the time for one text.
 
 
 class IdsModule(tf.Module):
-    """The signature over ids of another module, alone. It loads without the kernels of tensorflow-text.
+    """A module with only the signature over ids of another module.
+
+    A program can load it without the kernels of tensorflow-text.
 
     Args:
         module: tf.Module of a task, with a signature "ids".
@@ -47,11 +49,14 @@ def is_finetuned(path: str | os.PathLike) -> bool:
 
     Args:
         path: str. A directory, or a handle such as hf://.
+
+    Returns:
+        bool. False for a handle.
     """
     try:
         directory = seeds.best_run(str(path))
         values = read_json(work_directory.path_in(directory, "config.json"), folder=directory)
-    except (UserError, tf.errors.UnimplementedError):  # no file system reads a handle such as hf://
+    except (UserError, tf.errors.UnimplementedError):  # No file system can read a handle such as hf://.
         return False
     return FinetuningConfig.KEY in values
 
@@ -59,7 +64,7 @@ def is_finetuned(path: str | os.PathLike) -> bool:
 def refuse_single_checkpoint(path: str) -> None:
     """Refuses a single checkpoint of a fine-tuning run.
 
-    The best checkpoint gives the answers, with its tuned values.
+    An export takes the best checkpoint, with the values that were tuned for it.
 
     Args:
         path: str. A work directory or a checkpoint.
@@ -82,7 +87,7 @@ def export_finetuned(
     """Exports the best weights of a run as EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION.
 
     Args:
-        workdir: str. The work directory of the run. Where it has several seeds, the best one is exported.
+        workdir: str. The work directory of the run. If it has several seeds, the best one is exported.
         export_dir: str. The directory of the versions.
         max_windows: int. The most windows of a long text, for tagging and question answering.
         has_litert: bool. Whether to write a LiteRT model into the ids export.
@@ -91,13 +96,13 @@ def export_finetuned(
         (directory of the raw-text export, directory of the ids export).
 
     Raises:
-        UserError: the directory holds no fine-tuning run, the run has not saved anything yet, or the versions there are
-            of another kind or task.
+        UserError: the directory holds no fine-tuning run, the run has not saved anything yet, or EXPORT_DIR has
+            versions of another kind or task.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_task")
-    # The export computes in float32 on one device, whatever the run was trained on.
+    # The export computes in float32 on one device. The precision and devices of the training run do not matter.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
     saved_models.refuse_another_kind(export_dir, finetuned.task.kind, finetuned.task.name)
     saved_models.refuse_another_kind(f"{export_dir}_ids", "ids", finetuned.task.name)
@@ -116,7 +121,7 @@ def export_finetuned(
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
     ids_module = IdsModule(module)
     converted = litert_export.files(lambda execution: IdsModule(make_module(execution))) if has_litert else {}
-    # The raw-text export comes last: if it exists, both exist.
+    # The raw-text export comes last. If it exists, both exports exist.
     exports = (
         saved_models.Export(ids_module, f"{export_dir}_ids", {**files, **converted}, facts),
         saved_models.Export(module, export_dir, files, facts),
@@ -126,10 +131,10 @@ def export_finetuned(
 
 
 def raw_text_function(workdir: str, changes: dict | None = None) -> tuple[Callable, tuple[str, ...]]:
-    """Makes the function of an export's raw texts in this process, without writing an export.
+    """Makes the raw-text function of an export in this process, without writing an export.
 
     Args:
-        workdir: str. The work directory of the run. Where it has several seeds, the best one answers.
+        workdir: str. The work directory of the run. If it has several seeds, the best one answers.
         changes: dict of fields of FinetuningConfig. See FinetunedRun.
 
     Returns:
@@ -158,7 +163,7 @@ def _module(finetuned, inputs, max_windows, execution=PLAIN):
 
 
 def _facts(finetuned):
-    """The facts of a model card about a run, dict from heading to lines."""
+    """Collects the facts of a model card about a run. Returns a dict from heading to lines."""
     run, task = finetuned.run, finetuned.task
     steps, score_lines = _scores(finetuned.directory)
     facts = {
@@ -180,7 +185,7 @@ def _facts(finetuned):
 
 
 def _scores(directory):
-    """(words about the step of the best weights, lines about their scores); ("", []) before the run ends."""
+    """Returns (words about the step of the best weights, lines about their scores); ("", []) before the run ends."""
     scores = results.of_best_weights(directory)
     if "reported" not in scores:
         return "", []

@@ -1,4 +1,4 @@
-"""Conversion of the signature over ids to LiteRT (TensorFlow Lite), for small machines such as phones."""
+"""Converts the signature over ids to LiteRT (TensorFlow Lite), for small machines such as phones."""
 
 import re
 from collections.abc import Callable
@@ -10,12 +10,13 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
 
-# LiteRT holds constants for good, and would have to cut the parts of one product out of it.
+# LiteRT stores the kernels of query, key and value as constants. With one product it would cut the three parts out
+# of each result, at a cost in time.
 _SEPARATE = Execution(has_separate_projections=True)
-# LiteRT sums float32 products in another order; the measured difference is 2e-6 at most. The tolerance grows with
+# LiteRT sums float32 products in another order. The largest measured difference is 2e-6. The tolerance grows with
 # outputs above 1.
 _TOLERANCE = 1e-4
-_BATCH, _LENGTH = 2, 7  # of the check; no example has this shape
+_BATCH, _LENGTH = 2, 7  # The shape of the inputs that the check uses. No example has this shape.
 
 
 def files(make_module: Callable[[Execution], tf.Module], signature: str = "serving_default") -> dict[str, bytes]:
@@ -34,12 +35,12 @@ def files(make_module: Callable[[Execution], tf.Module], signature: str = "servi
 def convert(make_module: Callable[[Execution], tf.Module], signature: str = "serving_default") -> bytes:
     """Converts a signature of a module to LiteRT and compares both on rows of ids.
 
-    The LiteRT model has the names of the signature and takes batches of any size and length. It has builtin ops only,
-    so that every LiteRT runtime can run it.
+    The LiteRT model has the names of the signature and takes batches of any size and length. It has only builtin ops,
+    so every LiteRT runtime can run it.
 
     Args:
-        make_module: function of an Execution. It returns a new tf.Module with `exported`: the module to convert is
-            traced apart from the module to compare with.
+        make_module: function of an Execution. It returns a new tf.Module with `exported`. One module is converted, and
+            a second one gives the outputs to compare with.
         signature: str. The name of a signature over ids.
 
     Returns:
@@ -52,7 +53,7 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
     concrete = to_convert.exported[signature].get_concrete_function()
     try:
         model = tf.lite.TFLiteConverter.from_concrete_functions([concrete], to_convert).convert()
-    except Exception as error:  # each stage of the converter has its own exception
+    except Exception as error:  # Each stage of the converter has its own exception.
         # The message of the converter is pages long. Show the ops that LiteRT lacks.
         names = sorted(set(re.findall(r"error: '(tf\.\w+)' op", str(error)))) or [type(error).__name__]
         raise UserError(f"--litert: this model cannot be converted ({', '.join(names)}); leave the flag out") from None
@@ -71,7 +72,7 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
 
 
 def _example(spec):
-    """int32 values for an input of a signature: a few ids, rows that end in padding, two segments."""
+    """Makes int32 values for an input of a signature: a few ids, rows that end in padding, two segments."""
     shape = (_BATCH, *[3] * (spec.shape.rank - 2), _LENGTH)
     column = np.broadcast_to(np.arange(_LENGTH), shape)
     return {"input_word_ids": column * 3 % 5, "input_mask": column < _LENGTH - 2, "input_type_ids": column > 3}[

@@ -1,6 +1,7 @@
-"""Scores of texts by a pre-trained model, in graph: their likelihood, and whether one follows another.
+"""Scores texts with a pre-trained model, in graph: their likelihood and their order.
 
-Dimensions: B texts, S places of the longest row, N pieces of all texts, T of the longest, V vocabulary entries.
+Dimensions: B texts, S places of the longest row, N pieces of all texts, T pieces of the longest text, V vocabulary
+entries.
 """
 
 import copy
@@ -12,20 +13,23 @@ from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.export.specs import text_spec
 from pipelines.ragged import row_ids
 
-# A batch of 32 rows of 128: enough for the full speed of an encoder, in little memory.
+# A batch of 32 rows of 128 tokens. An encoder reaches its full speed with this batch, in little memory.
 _PLACES_AT_A_TIME = 4096
-# The limit for short texts, since each row has V logits.
+# The limit for short texts, because each row has V logits.
 _ROWS_AT_A_TIME = 256
 
 
 def tokenize_function(tokenizer, special_tokens_in_text: bool = False):
     """Makes a tf.function from string [B] to RaggedTensor int32 [B, (pieces)].
 
-    Functions that call it share its graph.
+    All functions that call the tf.function share its graph.
 
     Args:
         tokenizer: BertTokenizer. The tokenizer of the model.
         special_tokens_in_text: bool. Whether "[MASK]" in a text is the mask, not ordinary text.
+
+    Returns:
+        tf.function.
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.special_tokens_in_text = special_tokens_in_text
@@ -90,12 +94,12 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
     pieces = pieces[:, : max_seq_length - 2]
     start, length = rows.spans(pieces)
     inputs = rows.pack(tokenizer, pieces.flat_values, (start, length))
-    # int32 [N]: the row of each piece, and its column in the row; column 0 is [CLS]
+    # int32 [N]: the row of each piece, and its column in this row. Column 0 is [CLS].
     row = row_ids(pieces.row_splits)
     column = tf.range(tf.size(row)) - tf.gather(start, row) + 1
 
     def log_probabilities(first, last):
-        """float32 [rows]: in each row one piece of a text is masked."""
+        """Returns [float32 [rows]]. Each row masks one piece of a text."""
         of_row, masked_column = row[first:last], column[first:last]
         # The pieces of a text are neighbours, so the rows of a part mostly have similar lengths.
         longest = tf.reduce_max(tf.gather(length, of_row)) + 2

@@ -1,4 +1,4 @@
-"""Pooling of the states of a text's pieces to one vector.
+"""Pools the states of a text's pieces to one vector.
 
 Dimensions: B texts, S places of the longest text, H hidden size.
 """
@@ -60,7 +60,7 @@ def places_of_pieces(input_word_ids, input_mask, special_ids: Sequence[int] = ()
     Args:
         input_word_ids: int32 [B, S].
         input_mask: int32 [B, S].
-        special_ids: the ids of [CLS] and [SEP], or () to pool them too.
+        special_ids: sequence of int. The ids of [CLS] and [SEP], or () to pool them too.
 
     Returns:
         bool [B, S].
@@ -78,8 +78,8 @@ def pool(states: Sequence, is_pooled, pooling: str):
     """Pools the states of each text to one vector.
 
     Args:
-        states: the layers of layers_read, each [B, S, H]. For "cls", [B, 1, H] is enough.
-        is_pooled: bool [B, S]. "cls" and "cls_mean" always read [CLS] at place 0.
+        states: sequence of [B, S, H]. The layers of layers_read. For "cls", [B, 1, H] is enough.
+        is_pooled: bool [B, S]. The places to pool. "cls" and "cls_mean" always read [CLS] at place 0.
         pooling: str. One of POOLINGS.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The way from text to the inputs of an encoder, with TF-Hub's interface for preprocessors.
+"""Makes the inputs of an encoder from text, with TF-Hub's interface for preprocessors.
 
 https://www.tensorflow.org/hub/common_saved_model_apis/text
 """
@@ -16,9 +16,9 @@ _EXAMPLE = "A cat sat on the mat."
 class PreprocessorModule(tf.Module):
     """A function from raw text to input_word_ids, input_mask and input_type_ids.
 
-    The loaded object is a function of strings [B]; it returns a dict of int32 [B, seq_length]. Pairs of texts need its
-    two parts. `tokenize` makes a RaggedTensor int32 [B, (words), (pieces)] from strings [B]. `bert_pack_inputs` makes
-    the dict from seq_length and a list of one or two such segments, or of segments [B, (pieces)].
+    The loaded object is a function of strings [B]. It returns a dict of int32 [B, seq_length]. For pairs of texts call
+    its two parts. `tokenize` makes a RaggedTensor int32 [B, (words), (pieces)] from strings [B]. `bert_pack_inputs`
+    makes the dict from seq_length and a list of one or two such segments, or of segments [B, (pieces)].
     tokenize.get_special_tokens_dict() gives the ids of the special pieces.
 
     Args:
@@ -92,7 +92,7 @@ def _pack_function(tokenizer, default_seq_length):
         segments = [segment if segment.shape.rank == 2 else _pieces(segment) for segment in inputs]
         return _pack(tokenizer, segments, seq_length)
 
-    # TensorFlow saves the traced forms only: one or two segments, of pieces or of words.
+    # TensorFlow saves only traced forms. These are one or two segments, of pieces or of words.
     for shape in ([None, None], [None, None, None]):
         for count in (1, 2):
             bert_pack_inputs.get_concrete_function(

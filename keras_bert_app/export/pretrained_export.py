@@ -1,4 +1,4 @@
-"""Export of a pre-trained model: answers about raw text, the encoder over ids, and the preprocessor."""
+"""Exports a pre-trained model: its answers for raw text, the encoder over ids, and the preprocessor."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def export_pretrained(
         directory of the preprocessor, or None if the model has no vocabulary).
 
     Raises:
-        UserError: there is nothing to export, or the versions there are of another kind.
+        UserError: there is nothing to export, or EXPORT_DIR has versions of another kind.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
@@ -89,7 +89,7 @@ def _exports(model, weights, places, top_k, has_litert):
         return
     yield PreprocessorModule(tokenizer, min(SEQ_LENGTH, model.config.max_position_embeddings)), places[2], {}
     if "masked_lm" in weights.parts():
-        # The raw-text export comes last: if it exists, all exist.
+        # The raw-text export comes last. If it exists, all exports exist.
         yield FillMaskModule(model, tokenizer, top_k), places[0], {}
 
 
@@ -110,10 +110,13 @@ def _load(path, top_k, log):
 
 
 def with_checkpoint(path: str) -> str:
-    """Replaces a run by its newest checkpoint, since the run may save another during the export.
+    """Replaces a run by its newest checkpoint, because the run may save another one during the export.
 
     Args:
-        path: str. A run, or any other model, which stays as it is.
+        path: str. A run, or any other model.
+
+    Returns:
+        str. The checkpoint of a run. Other paths stay unchanged.
     """
     return checkpoints.find(path)[1] if _is_own(path) else path
 
@@ -129,6 +132,9 @@ def is_exported(run: str, export_dir: str) -> bool:
     Args:
         run: str. The work directory of the run.
         export_dir: str. The directory of the versions.
+
+    Returns:
+        bool. False if there is no version.
     """
     versions = saved_models.versions(export_dir)
     if not versions:
@@ -144,7 +150,7 @@ def training_record(path: str, origin: str = "") -> bytes:
         origin: str. The origin of another model.
 
     Returns:
-        bytes: JSON. For a run, the step and the sha256 of every file of its checkpoint; for other models, their origin.
+        bytes: JSON. For a run, the step and the sha256 of every file of its checkpoint. For other models, the origin.
     """
     if not _is_own(path):
         return (json.dumps({"origin": origin}, indent=1) + "\n").encode()
@@ -173,7 +179,7 @@ def facts(path: str, weights) -> dict[str, list[str]]:
     run_directory, step, run = _pretraining_run(path)
     if not run:
         source_format, _, place = weights.origin.partition(" ")
-        # The name without its directories, which are private and of no use to a reader of the card.
+        # The card shows only the name, because directories are private and of no use to a reader of the card.
         source = f"see {os.path.basename(place.rstrip('/'))}, the model ({source_format}) whose weights these are"
         return {"Trained on": [source, shape], "Limits": limits}
     if run.sentence_objective == "sop":
@@ -189,19 +195,19 @@ def facts(path: str, weights) -> dict[str, list[str]]:
 
 
 def _pretraining_run(path):
-    """(directory, step of the checkpoint, PretrainingConfig) of a pre-training run, else ("", 0, None)."""
+    """Returns (directory, step of the checkpoint, PretrainingConfig) of a pre-training run, else ("", 0, None)."""
     if not _is_own(path):
         return "", 0, None
     run_directory, checkpoint = checkpoints.find(path)
     try:
         _, run = ExistingRun.read(run_directory).config()
-    except UserError:  # a fine-tuned run, or a model converted from another layout
+    except UserError:  # The path is a fine-tuned run, or a model converted from another layout.
         return "", 0, None
     return run_directory, checkpoints.read_manifest(checkpoint)["step"], run
 
 
 def _score_lines(run_directory, step, run):
-    """{"Scores": lines about the newest held-out results up to a step}, or {}."""
+    """Returns {"Scores": lines about the newest held-out results up to a step}, or {}."""
     try:
         scores = _last_evaluation(run_directory, step)
         return {"Scores": evaluation.summary(scores, run.sentence_objective)} if scores else {}
@@ -214,7 +220,7 @@ def _score_lines(run_directory, step, run):
 
 
 def _last_evaluation(run_directory, step):
-    """The newest held-out results up to a step, or {}."""
+    """Reads the newest held-out results up to a step. Returns {} if there are none."""
     rows = [
         row for row in reporting.read_metrics(run_directory) if "eval_masked_lm_accuracy" in row and row["step"] <= step
     ]

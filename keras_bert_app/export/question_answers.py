@@ -1,4 +1,4 @@
-"""SavedModels of question answering: the answer to a question in a text, and the next best answers.
+"""SavedModels for question answering: the best answers to a question in a text.
 
 The graph does for raw texts what tasks.families.answer_spans does for files. Dimensions: B questions, N windows,
 S the longest row.
@@ -16,7 +16,7 @@ _EXAMPLE = {
     "question": "Where was Marie Curie born?",
     "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics.",
 }
-# A token's context in a window counts in tokens, plus this share of the window's length (run_squad.py,
+# The context of a token in a window is a number of tokens plus this share of the window's length (run_squad.py,
 # _check_is_max_context).
 _LENGTH_SHARE = 0.01
 
@@ -27,7 +27,7 @@ class QuestionAnsweringModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers.
         max_windows: int. The most windows of a context; the model does not read the text beyond them.
-        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
     """
 
     def __init__(self, finetuned, max_windows: int, execution: Execution = PLAIN):
@@ -114,7 +114,7 @@ class QuestionAnsweringModule(tf.Module):
             num_tokens: int32 scalar. The number of tokens of all contexts.
 
         Returns:
-            bool [N, S]: whether the token has its most context in this window; of equal windows the first counts.
+            bool [N, S]: whether the token has its most context in this window. Among equal windows the first counts.
         """
         context = tf.minimum(in_window, window[:, None] - 1 - in_window)
         score = tf.cast(context, tf.float64) + _LENGTH_SHARE * tf.cast(window, tf.float64)[:, None]

@@ -1,4 +1,4 @@
-"""Answers of an export to raw texts: as values for programs, and as lines for people."""
+"""Answers raw texts with an export. The answers are values for programs, or lines for people."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def load(saved_model: str) -> tuple[Callable, tuple[str, ...]]:
         (function of keyword arguments, one tensor for each input; names of the inputs).
 
     Raises:
-        UserError: there is no export, or it does not answer raw texts.
+        UserError: the export does not exist, or it does not answer raw texts.
     """
     signatures = saved_models.load(saved_model).signatures
     serve = signatures["serving_default"] if "serving_default" in signatures else None
@@ -53,8 +53,8 @@ def answers(serve: Callable, rows: Iterable[Mapping]) -> Iterator[tuple[Mapping,
     """Answers examples in batches.
 
     Args:
-        serve: function that load returns, or the serving_default of a module in this process.
-        rows: iterable of dict name of an input -> str, or list of str for choices.
+        serve: function. The result of load, or the serving_default of a module in this process.
+        rows: iterable of dict. Each maps the name of an input to a str, or choices to a list of str.
 
     Yields:
         (the example, its answer as a dict that JSON can hold).
@@ -149,7 +149,7 @@ def _masks(outputs, row):
     }
 
 
-# Output that tells the kind of answers -> its reader.
+# Output that identifies the kind of answers -> function that reads an answer of this kind.
 _READERS = {
     "tokens": _masks,
     "is_chosen": _label_set,
@@ -174,11 +174,14 @@ def _numbers(values):
 
 
 def json_line(row: Mapping, answer: Mapping) -> str:
-    """One JSON object: the inputs of an example under "inputs", then its answer.
+    """Writes one JSON object: the inputs of an example under "inputs", then its answer.
 
     Args:
-        row: dict name of an input -> str or list of str.
-        answer: dict that `answers` yields.
+        row: dict from the name of an input to a str or a list of str.
+        answer: dict. See `answers`.
+
+    Returns:
+        str. One line that ends with a line break.
     """
     inputs = {
         name: list(map(_printable, value)) if isinstance(value, (list, tuple)) else _printable(value)
@@ -191,8 +194,8 @@ def text_lines(row: Mapping, answer: Mapping) -> Iterator[str]:
     """Yields an example and its answer as lines for people.
 
     Args:
-        row: dict name of an input -> str or list of str.
-        answer: dict that `answers` yields.
+        row: dict from the name of an input to a str or a list of str.
+        answer: dict. See `answers`.
     """
     yield text_columns.printable(" | ".join(_printable(value) for value in row.values() if isinstance(value, str)))
     if answer.get("truncated"):

@@ -1,8 +1,8 @@
-"""Writing and reading of exports.
+"""Writes and reads exports.
 
 An export is a directory NAME/VERSION/ with saved_model.pb, the variables and more.
 
-config.json and vocab.txt describe the model, export.json describes the export to programs, and README.md to people.
+config.json and vocab.txt describe the model. export.json describes the export for programs, and README.md for people.
 Servers warm up with the requests in assets.extra. manifest.json has the sha256 of all these files.
 """
 
@@ -67,19 +67,19 @@ def write_saved_model(
         str: the directory of the version.
 
     Raises:
-        UserError: the versions there are of another kind.
+        UserError: EXPORT_DIR has versions of another kind.
     """
     refuse_another_kind(export_dir, module.about.kind, module.about.task)
     return write_together([export_dir], version, [Export(module, export_dir, files, facts or {})])[0]
 
 
 def write_together(export_dirs: Iterable[str], version: int, exports: Iterable[Export]) -> list[str]:
-    """Writes EXPORT_DIR/VERSION/ for each export: all of them or none. An existing version is an error and stays.
+    """Writes EXPORT_DIR/VERSION/ for each export: all of them or none.
 
-    Local directories get their names when all of them are whole. If the process is killed between two of these names,
-    the next export of the same model completes them. An object store (gs://) renames a directory by copying its files.
-    There each export is copied from a local directory, and saved_model.pb, without which no program loads a version,
-    comes last.
+    An existing version is an error and stays unchanged. Local directories get their names when all of them are
+    complete. If the process is killed between two renames, the next export of the same model does the remaining ones.
+    An object store (gs://) renames a directory by copying its files. For a store the function writes each export to a
+    local directory and copies it. saved_model.pb comes last, because no program loads a version without this file.
 
     Args:
         export_dirs: iterable of str. All directories of the model's versions.
@@ -96,8 +96,8 @@ def write_together(export_dirs: Iterable[str], version: int, exports: Iterable[E
     staged, named = [], []
     try:
         for export in exports:
-            # Another process may write the same version, so the name is this process's own. The rename refuses an
-            # existing directory: whoever comes second gets an error. storage.whole_directory would replace it.
+            # Another process may write the same version, so the name contains the number of this process. The rename
+            # refuses an existing directory, so the second process fails. storage.whole_directory would replace it.
             name = f"writing-{version}-{os.getpid()}-{platform.node()}"
             staged.append((os.path.join(export.export_dir, name), os.path.join(export.export_dir, str(version))))
             _write_files(export, staged[-1][0])
@@ -121,9 +121,11 @@ def _write_remote(export, version):
 
 
 def _finish_abandoned(export_dirs):
-    """Gives the directories of ended processes their names if another one of the same export has it; removes others.
+    """Completes or removes the directories that ended processes left.
 
-    The process of another machine or container cannot be checked: its directory counts as abandoned after a day.
+    A complete directory gets its final name if another directory in export_dirs has this version. Otherwise the
+    directory is removed. The process of another machine or container cannot be checked, so its directory counts as
+    abandoned after a day.
     """
     for path, version in [found for export_dir in export_dirs for found in _abandoned(export_dir)]:
         directory = os.path.join(os.path.dirname(path), version)
@@ -135,7 +137,7 @@ def _finish_abandoned(export_dirs):
 
 
 def _abandoned(export_dir):
-    """List of (directory of an ended process, its version)."""
+    """Lists (directory of an ended process, its version)."""
     found = []
     for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
         if match := re.fullmatch(r"writing-(\d+)-(\d+)-(.*)", name):
@@ -155,13 +157,13 @@ def _is_whole(directory):
 
 def _is_alive(process):
     if process == os.getpid():
-        return False  # a killed process left it: in a container every process may have the same number
+        return False  # A killed process left the directory. In a container processes often have equal numbers.
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # the process of another user
+        pass  # The process belongs to another user.
     return True
 
 
@@ -188,7 +190,7 @@ def _write_files(export, directory):
 
 
 def _signatures(directory):
-    """Reads dict name -> SignatureDef of the callable signatures from the file. Tracing takes seconds."""
+    """Reads the callable signatures from the file, dict name -> SignatureDef. Tracing them would take seconds."""
     with tf.io.gfile.GFile(os.path.join(directory, _GRAPH), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     definitions = model.meta_graphs[0].signature_def
@@ -196,7 +198,7 @@ def _signatures(directory):
 
 
 def _write_warm_up(module, name, path):
-    """Writes the examples as warm-up requests for TensorFlow Serving; no file if there are no examples."""
+    """Writes the examples as warm-up requests for TensorFlow Serving. Without examples there is no file."""
     if not module.about.examples:
         return
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -214,6 +216,9 @@ def next_version(*export_dirs: str) -> int:
 
     Args:
         *export_dirs: str. Directories of versions.
+
+    Returns:
+        int, 1 or more.
     """
     return max([0, *(version for export_dir in export_dirs for version in versions(export_dir))]) + 1
 
@@ -231,10 +236,10 @@ def versions(export_dir: str) -> list[int]:
 
 
 def refuse_another_kind(export_dir: str, kind: str, task: str = "") -> None:
-    """Refuses to add a version to versions that answer something else.
+    """Refuses to add a version to versions of another kind or task.
 
-    Servers and commands take the newest version, so that the new one would replace the others. The export.json of the
-    newest version decides. One that cannot be read is no obstacle.
+    Servers and commands take the newest version, so the new version would replace the others. The export.json of the
+    newest version decides. If export.json cannot be read, the new version is allowed.
 
     Args:
         export_dir: str. The directory of the versions.
@@ -242,7 +247,7 @@ def refuse_another_kind(export_dir: str, kind: str, task: str = "") -> None:
         task: str. The task of the new version, or "".
 
     Raises:
-        UserError: the newest version there is of another kind or task.
+        UserError: the newest version is of another kind or task.
     """
     directories = saved_model_files.version_directories(export_dir)
     if not directories:
@@ -286,10 +291,10 @@ def find(path: str | os.PathLike) -> str:
     """Finds the directory of one version.
 
     Args:
-        path: str. A directory with a saved_model.pb, which is the result, or a directory of versions.
+        path: str. A directory with a saved_model.pb, or a directory of versions.
 
     Returns:
-        str: the directory, that of the largest version if there are several.
+        str: the directory of the version. If there are several versions, the directory of the largest one.
 
     Raises:
         UserError: there is no version.
@@ -306,13 +311,13 @@ def find(path: str | os.PathLike) -> str:
 
 
 def load(path: str | os.PathLike):
-    """Loads a SavedModel after it has verified all its files.
+    """Verifies all files of a SavedModel and loads it.
 
     Args:
         path: str. See find.
 
     Returns:
-        the object of tf.saved_model.load, with `signatures`.
+        the result of tf.saved_model.load, an object with `signatures`.
 
     Raises:
         UserError: there is no version, a file is missing or changed, the manifest does not name a file, or TensorFlow

@@ -1,4 +1,4 @@
-"""Sentence vectors: the SavedModel that makes them from raw text, and the same module in this process."""
+"""Makes sentence vectors from raw text, with a SavedModel or with the same module in this process."""
 
 import contextlib
 import dataclasses
@@ -29,15 +29,17 @@ _EXAMPLE = "A cat sat on the mat."
 
 @dataclasses.dataclass(frozen=True)
 class Pooling:
-    """How the states of a text become its vector. None stands for what the model's own files say, else the default.
+    """The way to make a text's vector from its states.
+
+    For None the model's own files decide, or else the default.
 
     Attributes:
         pooling: str. One of export.pooling.POOLINGS; by default "mean".
         layer: int. See export.pooling.layers_read.
-        normalize: bool. Whether vectors have length 1, so that the product of two vectors is their cosine.
+        normalize: bool. Whether vectors have length 1. The product of two vectors is then their cosine.
         pool_special_tokens: bool. Whether to pool [CLS] and [SEP] too, as sentence-transformers does. The model attends
             to them in any case.
-        max_seq_length: int. Longer texts lose their end; 0 for all positions of the model.
+        max_seq_length: int. The most tokens of a row. Longer texts lose their end. 0 for all positions of the model.
     """
 
     pooling: str | None = None
@@ -52,20 +54,20 @@ _DEFAULTS = Pooling("mean", None, normalize=False, pool_special_tokens=False, ma
 
 @dataclasses.dataclass(frozen=True)
 class AboutEmbeddings(About):
-    """The description of an export of embeddings: About, and the Pooling as `how`."""
+    """The description of an export of embeddings. It adds the Pooling as `how`."""
 
     how: Pooling = Pooling()
 
 
 class EmbeddingModule(tf.Module):
-    """Signatures that make vectors from raw texts or from rows of ids, and that count the tokens of texts.
+    """Signatures that make vectors from raw texts or rows of ids, and that count tokens.
 
     Args:
         encoder: BertEncoder without the layers above the topmost pooled layer.
         tokenizer: BertTokenizer. The tokenizer of the model.
         how: Pooling with a resolved layer and max_seq_length.
         layers: tuple of int. The numbers of the pooled layers.
-        execution: Execution. How the encoder is traced; LiteRT needs another one.
+        execution: Execution. The way to trace the encoder. LiteRT needs another one than the default.
 
     Attributes:
         anew: function of an Execution that makes an equal module with its own traces.
@@ -132,7 +134,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
 
     Args:
         path: str. See interop.load.load_weights.
-        how: Pooling. How to make the vectors.
+        how: Pooling. The way to make the vectors.
         log: function of one line of the loading report.
 
     Returns:
@@ -170,7 +172,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
 
 
 def _own_steps(path):
-    """The SentenceTransformer of a model's folder; None for other models."""
+    """Reads the SentenceTransformer of a model's folder. Returns None for other models."""
     fetched, _ = hub.fetch(str(path))
     is_archive = archives.is_archive(fetched)
     with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:
@@ -181,7 +183,7 @@ def _own_steps(path):
 
 
 def _settled(how, own, positions):
-    """The Pooling with a value for each field but the layer: the given one, else the folder's, else the default."""
+    """Fills each field of a Pooling except the layer: from the given one, the folder, or the default, in this order."""
     base = _DEFAULTS
     if own:
         length = min(own.max_seq_length, positions)
@@ -190,12 +192,12 @@ def _settled(how, own, positions):
         name: value if value is not None else getattr(base, name) for name, value in dataclasses.asdict(how).items()
     }
     if values["pooling"] == "first_last":
-        values["layer"] = how.layer  # that pooling reads layers of its own
+        values["layer"] = how.layer  # This pooling does not read the folder's layer.
     return Pooling(**values)
 
 
 def _choice_line(how, given, own, num_layers):
-    """The line that says how vectors are made, and what else could be taken."""
+    """Writes the line about the way to make vectors, and about the alternatives."""
     line = f"vectors: {', '.join(_pooling_lines(how))}, of {num_layers} layers; rows of {how.max_seq_length} tokens"
     if own:
         changed = [name for name, value in dataclasses.asdict(given).items() if value is not None]
@@ -218,12 +220,12 @@ def export_embeddings(
     log: Callable[[str], None] = lambda line: None,
     has_litert: bool = False,
 ) -> str:
-    """Exports a model as EXPORT_DIR/VERSION, where VERSION is the next free version.
+    """Exports a model as EXPORT_DIR/VERSION. VERSION is the next free number.
 
     Args:
         path: str. See embedding_module.
         export_dir: str. The directory of the versions.
-        how: Pooling. How to make the vectors.
+        how: Pooling. The way to make the vectors.
         log: function of one line of the loading report.
         has_litert: bool. Whether to write the signature from ids to vectors as LiteRT too. `embed` and `search` run the
             LiteRT model if the export has one.
@@ -252,7 +254,7 @@ def export_embeddings(
 
 
 def _pooling_lines(how):
-    """Lines of a model card about the vectors. The layer of the Pooling is resolved."""
+    """Writes the lines of a model card about the vectors. The layer of the Pooling must be resolved."""
     layers = f"layers 1 and {how.layer}" if how.pooling == "first_last" else f"layer {how.layer}"
     lines = [f"{how.pooling} of {layers}", "of length 1" if how.normalize else "of any length"]
     if how.pooling != "cls":

@@ -1,4 +1,4 @@
-"""SavedModels of tasks with one text or a pair: a class, a number, or a set of labels."""
+"""SavedModels for tasks with one text or a pair. The answer is a class, a number, or a set of labels."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class SequenceModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers.
         inputs: ("text",) or ("text_a", "text_b").
-        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
     """
 
     def __init__(self, finetuned, inputs: Sequence[str], execution: Execution = PLAIN):
@@ -79,7 +79,7 @@ def _rows(pieces, tokenizer, run):
     Args:
         pieces: list of one or two RaggedTensors int32 [B, (pieces)].
         tokenizer: BertTokenizer. The tokenizer of the model.
-        run: FinetuningConfig. The lengths of rows and how to read long texts.
+        run: FinetuningConfig. It has the length of rows and the settings for long texts.
 
     Returns:
         (inputs of the encoder; bool [B], whether a part of a text is in no row).

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")
-# One row for an example, and several rows for an example.
+# FROM_IDS has one row for each example, FROM_GROUPS has several rows.
 FROM_IDS = [tf.TensorSpec([None, None], tf.int32, name=name) for name in _IDS]
 FROM_GROUPS = [tf.TensorSpec([None, None, None], tf.int32, name=name) for name in _IDS]
 
@@ -17,19 +17,22 @@ def text_spec(name: str = "text") -> tf.TensorSpec:
 
     Args:
         name: str. The name of the input.
+
+    Returns:
+        tf.TensorSpec of string [B].
     """
     return tf.TensorSpec([None], tf.string, name=name)
 
 
 def checked_ids(config, input_word_ids, input_mask, input_type_ids, execution: Execution = PLAIN) -> dict:
-    """Checks rows of ids in graph. Numbers that are in no table would give an answer without a meaning.
+    """Checks rows of ids in graph. Numbers outside of the tables would give meaningless answers.
 
     Args:
         config: BertConfig. The shape of the model.
         input_word_ids: int32 [..., S]. The ids of the pieces.
         input_mask: int32 [..., S]. 1 for a piece, 0 for padding.
         input_type_ids: int32 [..., S]. The segment of each piece.
-        execution: Execution. Only exported graphs of plain ops check; LiteRT has no such op.
+        execution: Execution. Only graphs of plain ops contain the checks, because LiteRT has no op for them.
 
     Returns:
         dict of the three, as the inputs of an encoder.
@@ -57,7 +60,10 @@ def inside(name: str, values, size) -> tf.Operation:
     Args:
         name: str. The name of the input.
         values: int32 tensor. The numbers.
-        size: int or int32 scalar. The number of the rows of a table, or of the places of a row.
+        size: int or int32 scalar. The number of rows of a table, or of places of a row.
+
+    Returns:
+        tf.Operation that fails with an error message if a number is outside.
     """
     return tf.debugging.Assert(
         tf.reduce_all((values >= 0) & (values < size)),
@@ -75,20 +81,26 @@ def inside(name: str, values, size) -> tf.Operation:
 def variables(model) -> list[tf.Variable]:
     """Lists the TensorFlow variables of a model.
 
-    A Keras object would put its Python side into the SavedModel.
+    A module keeps these variables, because a Keras object would add its Python objects to the SavedModel.
 
     Args:
-        model: a Keras model or layer.
+        model: Keras model or layer.
+
+    Returns:
+        list of tf.Variable.
     """
     return [variable.value for variable in model.weights]
 
 
 def available_outputs(outputs: dict, *names: str) -> dict:
-    """Selects those outputs that the model has. A part that was never trained or loaded gives no output.
+    """Selects the outputs that the model has. A part that was never trained or loaded gives no output.
 
     Args:
         outputs: dict from name to tensor.
         *names: str. The names to select.
+
+    Returns:
+        dict from name to tensor.
     """
     return {name: outputs[name] for name in names if name in outputs}
 
@@ -97,9 +109,12 @@ def shape_text(config) -> str:
     """Writes the line of a model card about the shape of a model.
 
     Args:
-        config: BertConfig. The shape.
+        config: BertConfig. The configuration of the model.
+
+    Returns:
+        str.
     """
-    heads = sorted(set(config.head_counts)) or [config.num_attention_heads]  # an encoder may have no layer
+    heads = sorted(set(config.head_counts)) or [config.num_attention_heads]  # An encoder may have no layer.
     return (
         f"{config.num_hidden_layers} layers x {config.hidden_size}, "
         f"{' to '.join(map(str, (heads[0], heads[-1])[: len(heads)]))} "
@@ -133,5 +148,8 @@ def about_run(finetuned, examples: dict) -> About:
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run.
         examples: dict. See About.
+
+    Returns:
+        About.
     """
     return About(finetuned.task.kind, examples, finetuned.task.name, finetuned.labels, finetuned.run.max_seq_length)

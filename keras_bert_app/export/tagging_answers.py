@@ -1,4 +1,4 @@
-"""SavedModels of tagging: words with their tags, and the entities that the tags form."""
+"""SavedModels for tagging. They give words with their tags, and the entities that the tags form."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ from keras_bert_app.tasks.families.tagging import has_entities
 from pipelines.ragged import keep, row_ids
 
 _TEXT = "Marie Curie moved from Warsaw to Paris in 1891 and worked at the University of Paris."
-# A token's context in a window counts in tokens, plus this share of the window's length (run_squad.py,
+# The context of a token in a window is a number of tokens plus this share of the window's length (run_squad.py,
 # _check_is_max_context).
 _LENGTH_SHARE = 0.01
 
@@ -20,12 +20,12 @@ _LENGTH_SHARE = 0.01
 class TaggingModule(tf.Module):
     """Signatures that tag raw texts, lists of words, or rows of ids.
 
-    The model reads long texts in overlapping windows. A word gets its tag in the window where it has most context.
+    The model reads long texts in overlapping windows. A word gets its tag from the window with most context.
 
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that tags.
         max_windows: int. The most windows of a text; the words beyond them get no answer.
-        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
     """
 
     def __init__(self, finetuned, max_windows: int, execution: Execution = PLAIN):
@@ -136,7 +136,7 @@ class TaggingModule(tf.Module):
             best, most = tf.where(is_better, number, best), tf.where(is_better, context, most)
         is_tagged = (most >= 0) & (first >= 0)
         column = tf.where(is_tagged, place - tf.gather(start, best) + 1, 0)
-        # [W, n], n tags
+        # [W, n] for n tags.
         probabilities = tf.nn.softmax(tf.gather_nd(logits, tf.stack([best, column], axis=1)))
         index = tf.where(is_tagged, tf.argmax(probabilities, axis=1, output_type=tf.int32), 0)
         if self.tags.has_entities:
@@ -162,11 +162,11 @@ class TaggingModule(tf.Module):
             ends: RaggedTensor int32 [B, (words)]. The end of each word, exclusive.
 
         Returns:
-            dict of tensors [B, E], E the most entities of a text.
+            dict of tensors [B, E]. E is the largest number of entities in a text.
         """
         begins = self.tags.begins(index.flat_values)
         inside = tf.gather(self.tags.type_of_tag, index.flat_values) > 0
-        # [W] the number of the entity of each word, counted over all texts
+        # [W] The number of the entity of each word, counted over all texts.
         number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         count = tf.reduce_sum(tf.cast(begins, tf.int32))
         entity = tf.boolean_mask(number, inside)
@@ -210,12 +210,12 @@ class _Tags:
             )
 
     def in_iob2(self, index, row):
-        """Corrects tags [W] as conlleval reads them: a tag after O, another type or text begins an entity."""
+        """Corrects tags [W] like conlleval: a tag after O, another type or another text begins an entity."""
         entity_type = tf.gather(self.type_of_tag, index)
         continues = (entity_type[1:] == entity_type[:-1]) & (row[1:] == row[:-1])
         continues = tf.concat([[False], continues], axis=0)[: tf.size(index)]
         return tf.where(continues, index, tf.gather(self.begin_tag, index))
 
     def begins(self, index):
-        """Bool [W]: whether each of the IOB2 tags begins an entity."""
+        """Returns bool [W]: whether each of the IOB2 tags begins an entity."""
         return tf.gather(self.is_begin, index)

@@ -1,6 +1,6 @@
-"""Splitting of raw text into words in graph, as the files of tagging tasks split it.
+"""Splits raw text into words in graph, in the same way as the files of tagging tasks.
 
-Spaces separate words. Each punctuation character at an edge of a word is a word of its own, and so is every CJK
+Spaces separate words. Each punctuation character at an edge of a word is a separate word, and so is every CJK
 character. "U.S.-based", "1,000" and "don't" stay whole. The endings 's, 're, 've, 'll, 'd and 'm are separate words.
 """
 
@@ -32,7 +32,7 @@ class WordSplitter:
         def flags(holds):
             return tf.constant(np.array([holds(piece) for piece in pieces]))
 
-        # [V]. The characters of an unknown word are unknown: [UNK] is a word of its own, as a CJK character is.
+        # [V] The characters of an unknown word are unknown, so [UNK] is a separate word, like a CJK character.
         self.is_continuation = tf.constant(np.array([piece.startswith("##") for piece in tokenizer.vocabulary]))
         self.is_letters = flags(
             lambda piece: not _is_punctuation(piece) and not _CJK.fullmatch(piece) and piece != "[UNK]"
@@ -84,7 +84,7 @@ class WordSplitter:
 
 
 def _shifted(values, by):
-    """Bool [P]: the value one place before each place (by=1) or after it (by=-1); False beyond the ends."""
+    """Returns bool [P]: the value one place before (by=1) or after (by=-1) each place. False beyond the ends."""
     if by > 0:
         return tf.concat([[False], values[:-1]], axis=0)[: tf.size(values)]
     return tf.concat([values[1:], [False]], axis=0)[: tf.size(values)]

@@ -13,8 +13,8 @@ def report_lines(statistics: dict, columns: int = 100) -> Iterator[str]:
     """Yields the lines of a table.
 
     Args:
-        statistics: the dict that statistics.Counter.result returns.
-        columns: width of the terminal.
+        statistics: dict. The result of statistics.Counter.result.
+        columns: int. The width of the terminal.
     """
     s = statistics
     yield f"{s['examples']:,} examples in {s['batches']:,} batches"
@@ -33,7 +33,7 @@ def report_lines(statistics: dict, columns: int = 100) -> Iterator[str]:
 
 
 def _named_figures(s):
-    """(name, text) of each figure of the statistics `s`."""
+    """Returns (name, text) of each figure of the statistics `s`."""
     rows = [
         (
             "tokens a row",

@@ -23,12 +23,12 @@ _LABELS = {
 
 
 class Look(typing.NamedTuple):
-    """How to write lines.
+    """The style of the lines.
 
     Attributes:
-        color: whether to use colours.
-        width: columns of the terminal.
-        is_unicode: whether the output can show Unicode.
+        color: bool. Whether to use colours.
+        width: int. Columns of the terminal.
+        is_unicode: bool. Whether the output can show Unicode.
     """
 
     color: bool
@@ -40,7 +40,11 @@ class Look(typing.NamedTuple):
         return "→" if self.is_unicode else "->"
 
     def piece(self, text: str) -> str:
-        """The text of a piece, with escapes where the output needs them."""
+        """Returns the text of a piece, with escapes for characters that the output cannot show.
+
+        Args:
+            text: str. A piece.
+        """
         text = printable(text)
         return isolated(text) if self.is_unicode else text
 
@@ -69,8 +73,11 @@ def predictions(batch: Mapping[str, np.ndarray], mask_id: int) -> Predictions:
     A random piece that equals the label counts as kept. A [MASK] that was drawn at random counts as hidden.
 
     Args:
-        batch: arrays of a batch of pipelines.examples.dataset.
-        mask_id: the id of [MASK].
+        batch: dict of arrays. A batch of pipelines.examples.dataset.
+        mask_id: int. The id of [MASK].
+
+    Returns:
+        Predictions.
     """
     rows, slots = np.nonzero(batch["masked_lm_weights"] > 0)
     positions, labels = (batch[name][rows, slots] for name in ("masked_lm_positions", "masked_lm_ids"))
@@ -80,11 +87,11 @@ def predictions(batch: Mapping[str, np.ndarray], mask_id: int) -> Predictions:
 
 
 def segment_lengths(batch: Mapping[str, np.ndarray], has_pairs: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The number of tokens in each row and in its segments.
+    """Counts the tokens in each row and in its segments.
 
     Args:
-        batch: arrays of a batch of pipelines.examples.dataset.
-        has_pairs: whether rows have two segments.
+        batch: dict of arrays. A batch of pipelines.examples.dataset.
+        has_pairs: bool. Whether rows have two segments.
 
     Returns:
         Three int [B]: tokens of the row with [CLS] and [SEP], tokens of A, tokens of B.
@@ -97,7 +104,11 @@ def segment_lengths(batch: Mapping[str, np.ndarray], has_pairs: bool) -> tuple[n
 
 
 def legend(look: Look) -> str:
-    """One line that explains the marks."""
+    """Returns one line that explains the marks.
+
+    Args:
+        look: Look. The style of the line.
+    """
     marks = (
         (f"[MASK{look.arrow}label]", HIDDEN, "hidden"),
         ("[=label]", KEPT, "shown as it is"),
@@ -111,15 +122,18 @@ def legend(look: Look) -> str:
 def example_lines(
     batch: Mapping[str, np.ndarray], row: int, tokenizer: typing.Any, objective: str, title: str, look: Look
 ) -> list[str]:
-    """Lines that show one row of a batch.
+    """Formats one row of a batch.
 
     Args:
-        batch: arrays of a batch of pipelines.examples.dataset.
-        row: the number of the row, from 0.
-        tokenizer: an object with vocabulary, cls_id, sep_id and mask_id.
-        objective: one of pipelines.choices.OBJECTIVES.
-        title: the beginning of the first line.
-        look: how to write the lines.
+        batch: dict of arrays. A batch of pipelines.examples.dataset.
+        row: int. The number of the row, from 0.
+        tokenizer: BertTokenizer, or another object with vocabulary, cls_id, sep_id and mask_id.
+        objective: str. One of pipelines.choices.OBJECTIVES.
+        title: str. The beginning of the first line.
+        look: Look. The style of the lines.
+
+    Returns:
+        list of str: lines.
     """
     example = {name: values[row : row + 1] for name, values in batch.items()}
     has_pairs = objective != "none"

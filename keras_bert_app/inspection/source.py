@@ -1,4 +1,4 @@
-"""The source of the examples: a run, exactly as its trainer reads them, or a corpus with a vocabulary."""
+"""The source of the examples: a run, as its trainer reads them, or a corpus with a vocabulary."""
 
 import contextlib
 import typing
@@ -25,9 +25,9 @@ class Source(typing.NamedTuple):
         run: PretrainingConfig, resolved.
         tokenizer: BertTokenizer.
         shards: dict corpus directory -> paths of its training shards.
-        arguments: the dict of training.pretraining_data.example_arguments.
+        arguments: dict. The result of training.pretraining_data.example_arguments.
         checkpoints: dict step -> position in the stream of examples, for each checkpoint of the run.
-        clock_shares: dict step -> share of --train_minutes that was over, for each checkpoint of the run.
+        clock_shares: dict step -> share of --train_minutes that has passed, for each checkpoint of the run.
     """
 
     run: PretrainingConfig
@@ -39,10 +39,13 @@ class Source(typing.NamedTuple):
 
 
 def from_run(workdir: str) -> Source:
-    """The source of the run in a work directory.
+    """Makes the source of the run in a work directory.
 
     Args:
-        workdir: a directory that `pretrain` has written.
+        workdir: str. A directory that `pretrain` has written.
+
+    Returns:
+        Source.
 
     Raises:
         UserError: the run, its vocabulary or its lexicon is missing, or the corpus is not the run's.
@@ -51,7 +54,7 @@ def from_run(workdir: str) -> Source:
     existing = ExistingRun.read(workdir)
     model_config, run = existing.config()
     run = run.resolved()
-    existing.vocabulary()  # refuses another vocabulary than the run's
+    existing.vocabulary()  # raises if vocab.txt is not the run's vocabulary
     tokenizer = BertTokenizer(work_directory.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
     manifests = _manifests(run.corpus_dir or (work_directory.path_in(workdir, "corpus"),))
     _check_same_corpus(workdir, manifests)
@@ -73,12 +76,15 @@ def from_run(workdir: str) -> Source:
 
 
 def from_corpora(run: PretrainingConfig, vocab_file: str, do_lower_case: bool) -> Source:
-    """The source of one or several corpora with a vocabulary.
+    """Makes the source of one or several corpora with a vocabulary.
 
     Args:
         run: PretrainingConfig with corpus_dir.
-        vocab_file: path of the vocabulary.
-        do_lower_case: whether the vocabulary is uncased.
+        vocab_file: str. Path of the vocabulary.
+        do_lower_case: bool. Whether the vocabulary is uncased.
+
+    Returns:
+        Source.
     """
     run = run.resolved().checked_against(BertConfig(max_position_embeddings=run.max_seq_length))
     tokenizer = BertTokenizer(vocab_file, do_lower_case)
@@ -93,7 +99,15 @@ def from_corpora(run: PretrainingConfig, vocab_file: str, do_lower_case: bool) -
 
 
 def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
-    """(step, position) of the last checkpoint at or before a step, else of the beginning of the run."""
+    """Finds the last checkpoint at or before a step.
+
+    Args:
+        source: Source.
+        step: int. The step.
+
+    Returns:
+        (step, position) of the checkpoint. Without such a checkpoint, those of the beginning of the run.
+    """
     return max(
         ((known, position) for known, position in source.checkpoints.items() if known <= step),
         default=(0, first_position(source)),
@@ -103,13 +117,13 @@ def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
 def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, tuple]]:
     """Yields the batches that training reads from a position on.
 
-    Ramps that are shares of --train_minutes stay as they were at the last checkpoint at or before the step, since no
-    file says at which step they went on.
+    A ramp that is a share of --train_minutes keeps its value at the last checkpoint at or before the step. No file says
+    at which step such a ramp went on.
 
     Args:
-        source: the source of the examples.
-        position: a position in the stream of examples.
-        step: the number of steps that lead to the position.
+        source: Source.
+        position: tuple of int. A position in the stream of examples.
+        step: int. The number of steps that lead to the position.
 
     Yields:
         (dict of numpy arrays, position after the batch)
@@ -122,12 +136,20 @@ def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, 
 
 
 def first_position(source: Source) -> tuple:
-    """The position at the beginning of the stream of examples."""
+    """Returns the position at the beginning of the stream of examples.
+
+    Args:
+        source: Source.
+    """
     return FIRST_POSITION if len(source.shards) == 1 else mixing.first_position(len(source.shards))
 
 
 def checked_position(source: Source, position: Sequence[int]) -> Sequence[int]:
     """Returns the position if the stream has it.
+
+    Args:
+        source: Source.
+        position: sequence of int. The value of --position.
 
     Raises:
         UserError: the stream has no such position.
@@ -149,7 +171,7 @@ def checked_position(source: Source, position: Sequence[int]) -> Sequence[int]:
 
 
 def _manifests(corpus_dirs):
-    # Only sizes are compared, which is quick. The trainer compares the contents.
+    # This compares only the sizes of files, which is quick. The trainer compares the contents.
     return {directory: preparation.load_manifest(directory, verify=False) for directory in corpus_dirs}
 
 

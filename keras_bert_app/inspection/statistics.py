@@ -23,8 +23,8 @@ class Counter:
     Args:
         tokenizer: BertTokenizer.
         run: PretrainingConfig, resolved.
-        corpora: names of the corpora. The positions tell how many rows came from each.
-        position: the position before the first batch.
+        corpora: sequence of str. Names of the corpora. The positions show how many rows come from each of them.
+        position: tuple of int. The position before the first batch.
     """
 
     def __init__(self, tokenizer: Any, run: PretrainingConfig, corpora: Sequence[str], position: tuple):
@@ -50,7 +50,7 @@ class Counter:
 
         Args:
             batch: dict of arrays.
-            position: the position after the batch.
+            position: tuple of int. The position after the batch.
         """
         self.seconds = time.monotonic() - self.started
         self.seconds_to_first_batch = self.seconds_to_first_batch or self.seconds
@@ -67,7 +67,7 @@ class Counter:
             self._count_pending()
 
     def _widened(self, batch):
-        """Pads a batch with zeros to the run's full width, since the first batches of a length ramp are shorter."""
+        """Pads a batch with zeros to the full width. The first batches of a length ramp are shorter."""
         widths = {
             name: self.run.max_predictions_per_seq if name.startswith("masked_lm") else self.run.max_seq_length
             for name, values in batch.items()
@@ -113,7 +113,7 @@ class Counter:
         self._count_words(ids, is_text, is_predicted)
 
     def _count_words(self, ids, is_text, is_predicted):
-        """Counts the words with a predicted piece, and among them those with another piece that is not predicted."""
+        """Counts the words with a predicted piece, and those of them that also have a piece without prediction."""
         follows_text = np.pad(is_text[:, :-1], [[0, 0], [1, 0]])
         starts = is_text & (self.is_word_start[ids] | ~follows_text)
         word = np.cumsum(starts)[is_text.reshape(-1)] - 1
@@ -192,10 +192,13 @@ class Counter:
 
 
 def distribution(counts: np.ndarray) -> dict:
-    """The mean, the quantiles and the counts of a distribution over 0, 1, ...
+    """Computes the mean, the quantiles and the counts of a distribution over 0, 1, ...
 
     Args:
         counts: int [N]. How often each value occurred.
+
+    Returns:
+        dict with "mean", "quantiles" and "counts".
     """
     total = int(counts.sum())
     if not total:
@@ -215,12 +218,12 @@ def rows_by_corpus(before: Sequence[int], after: Sequence[int], num_rows: int) -
     the others leave. If several began a new block, the rows are unknown, and the function returns zeros.
 
     Args:
-        before: position of pipelines.examples.dataset (one corpus) or pipelines.examples.mixing (several).
-        after: a later position.
-        num_rows: rows between the positions.
+        before: sequence of int. A position of pipelines.examples.dataset (one corpus) or pipelines.examples.mixing.
+        after: sequence of int. A later position.
+        num_rows: int. The number of rows between the positions.
 
     Returns:
-        (int [corpora], number of blocks)
+        (int [corpora], number of blocks that ended).
     """
     before, after = (np.array(position[-(len(position) // 3) * 3 :]).reshape(-1, 3) for position in (before, after))
     has_new_block = (before[:, :2] != after[:, :2]).any(axis=1)

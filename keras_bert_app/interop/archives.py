@@ -1,4 +1,7 @@
-"""Unpacks .zip and .tar files of models, such as Google's releases, and trusts nothing in them."""
+"""Unpacks .zip and .tar files of models, such as Google's releases.
+
+The module trusts no archive and checks every member.
+"""
 
 import contextlib
 import gzip
@@ -15,7 +18,7 @@ from keras_bert_app.errors import UserError
 
 _SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz")
 _MAX_MEMBERS = 1_000
-# Weights hardly compress. An archive that grows by a larger factor contains no model.
+# Weights hardly compress, so an archive that grows by a larger factor contains no model.
 _MAX_GROWTH = 50
 # Every archive may grow by this number of bytes.
 _FREE_GROWTH = 1 << 24

@@ -1,7 +1,7 @@
 """Converts attention tensors from and to the layout of Keras' MultiHeadAttention.
 
-That layout has a separate axis for the heads. Shapes: H is hidden_size, N is num_attention_heads, D is the size of one
-head, H / N.
+Keras' layout has a separate axis for the heads. Shapes: H is hidden_size, N is num_attention_heads, D is the size of
+one head, H / N.
 """
 
 from keras_bert_app.config.bert_config import BertConfig

@@ -24,8 +24,8 @@ def fetch(handle: str) -> tuple[str, str]:
             bert_tiny_en_uncased.
 
     Returns:
-        Tuple (path, format). The path is local. The format is "" where the files decide it. A path that is not a
-        handle comes back unchanged, with the format "".
+        Tuple (path, format). The path is local. The format is "" if the files decide it. A path that is not a handle is
+        returned unchanged, with the format "".
 
     Raises:
         UserError: The hub cannot be reached, or has no such model.

@@ -1,4 +1,4 @@
-"""Loads weights of any layout, for --init_checkpoint, `convert` and load_pretrained, and writes them."""
+"""Loads and writes the weights of any layout, for --init_checkpoint, `convert` and load_pretrained."""
 
 import contextlib
 import dataclasses
@@ -106,13 +106,15 @@ def load_weights(
 
 
 def _best_seed(path):
-    """A path or handle as str. A directory of runs with several seeds becomes the directory of the best run."""
+    """Returns a path or handle as str. For a run with several seeds it returns the directory of the best seed."""
     return str(path) if hub.is_handle(str(path)) else str(seeds.best(path))
 
 
 @contextlib.contextmanager
 def located(path: str | os.PathLike, source_format: str = "auto") -> Iterator[tuple[str, str]]:
-    """Finds the files of a model: fetches a handle, unpacks an archive, picks the best of several seeds.
+    """Finds the files of a model.
+
+    Fetches a handle, unpacks an archive, and selects the best of several seeds.
 
     Args:
         path: str or os.PathLike. See load_weights.

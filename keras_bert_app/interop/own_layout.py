@@ -85,7 +85,7 @@ def read(path: str) -> Weights:
         problem_type if problem_type in PROBLEM_TYPES else "",
         unused=unused,
         origin=f"workdir {checkpoint}",
-        # The manifest vouches that the checkpoint is whole, so what it lacks was never written.
+        # The manifest shows that the checkpoint is complete, so the run never wrote the parts that it lacks.
         absent={part: "the work directory was made without one" for part in PARTS[1:]},
         own_head=own_head,
     )
@@ -111,7 +111,7 @@ def write(weights: Weights, directory: str) -> list[str]:
         directory: str. Local directory that does not exist yet or is empty.
 
     Returns:
-        list of str. Lines about losses for the user: always empty, because this layout can store everything.
+        list of str. Lines about properties that are lost. Always empty, because this layout can store everything.
 
     Raises:
         UserError: The directory exists and is not empty, or the weights have no vocabulary.

@@ -81,9 +81,9 @@ def our_outputs(weights: Weights, batch: dict[str, np.ndarray]) -> dict[str, np.
         batch: dict of int32 arrays. See probe_batch.
 
     Returns:
-        dict of float32 arrays: embedding_output, layer_0, layer_1, ... [B, S, H]. For the parts that the weights have
-        also pooled_output [B, H], mlm_logits [B, P, V], nsp_logits [B, 2], and classifier_logits [B, n] or, in tasks
-        about tokens, [B, S, n].
+        dict of float32 arrays: embedding_output, layer_0, layer_1, ... [B, S, H]. If the weights have these parts, also
+        pooled_output [B, H], mlm_logits [B, P, V] and nsp_logits [B, 2]. With a classifier also classifier_logits
+        [B, n], or [B, S, n] in tasks about tokens.
     """
     tensors, model_outputs = weights.tensors, build_model(weights)(batch)
     outputs = {
@@ -151,7 +151,7 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
         weights: Weights. As the reader returned them, before any surgery.
         source_format: str. Layout that the weights were read from.
         path: str. Path that the weights were read from.
-        reference_python: str. Interpreter that has PACKAGES[source_format]. With "" this interpreter, if it has them.
+        reference_python: str. Interpreter that has PACKAGES[source_format]. "" means this interpreter, if it has them.
 
     Returns:
         Tuple (lines, is_same). The lines name the reference and show the table and the result of compare.
@@ -189,7 +189,7 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
 
 
 def _without_padding(outputs, mask):
-    """Sets outputs [B, S, ...] to zero where the mask is 0. Nothing reads them, and rounding errors grow there."""
+    """Sets outputs [B, S, ...] at padding to zero. Nothing reads these outputs, and their rounding errors grow."""
     return {
         name: values * mask[:, :, None]
         if values.ndim == 3 and values.shape[:2] == mask.shape and name != "mlm_logits"
@@ -208,7 +208,7 @@ def reference_outputs(
         source_format: str. Layout of the model.
         path: str. Path of the model.
         batch: dict of int32 arrays. See probe_batch.
-        reference_python: str. Interpreter that has PACKAGES[source_format]. With "" this interpreter.
+        reference_python: str. Interpreter that has PACKAGES[source_format]. "" for this interpreter.
 
     Returns:
         Tuple (outputs, made_by). The outputs are a dict of float32 arrays with the names of our_outputs. made_by names
@@ -238,7 +238,7 @@ def write_golden(weights: Weights, directory: str | os.PathLike) -> None:
     """Writes parity.npz into a model's directory, for a later check without the original implementation.
 
     Args:
-        weights: Weights. As read back from the directory, so that the file has only outputs that the layout supports.
+        weights: Weights, read back from the directory. The file then has only outputs that the layout supports.
         directory: str or os.PathLike. Local directory of the model.
     """
     batch = probe_batch(weights.config)

@@ -23,7 +23,8 @@ def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
     """Changes the number of positions, for longer or shorter sequences.
 
     The learned rows are unchanged. Each new row p is a copy of row (p modulo the number of learned rows), as in Beltagy
-    et al. 2020, Longformer, section 5. Neighbouring rows thus keep their learned relation, except where a copy begins.
+    et al. 2020, Longformer, section 5. Neighbouring rows thus keep their learned relation, except at the start of a
+    copy.
 
     Args:
         weights: Weights. Weights of any model.
@@ -152,7 +153,7 @@ def prune_heads(weights: Weights, heads: Mapping[int, Collection[int]]) -> tuple
 
 
 def untie(weights: Weights) -> tuple[Weights, str]:
-    """Gives the masked-LM head a table of its own, which starts as a copy of the word embeddings.
+    """Gives the masked-LM head its own table, a copy of the word embeddings.
 
     Args:
         weights: Weights. Weights with a tied masked-LM head.
@@ -170,7 +171,7 @@ def untie(weights: Weights) -> tuple[Weights, str]:
 
 
 def tie(weights: Weights, kept: str = "") -> tuple[Weights, str]:
-    """Makes the masked-LM head multiply with the word embeddings.
+    """Makes the masked-LM head use the table of the word embeddings.
 
     Args:
         weights: Weights. Weights with an untied masked-LM head.

@@ -17,7 +17,7 @@ _FAULTS_SHOWN = 5
 
 
 def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weights, str]:
-    """Replaces the vocabulary by one that was extended, shortened or put into another order.
+    """Replaces the vocabulary by a longer or shorter one, or by one in another order.
 
     - An entry of both vocabularies keeps its row in every table, also if its id changes.
     - A new entry starts as the mean of the rows of its pieces in the old vocabulary (Gee et al. 2022, Fast Vocabulary
@@ -69,7 +69,7 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
 
 
 def _entries(vocabulary_bytes, name):
-    """The entries of a vocabulary in the order of their ids. Raises UserError if the vocabulary is not usable."""
+    """Lists the entries of a vocabulary in the order of their ids. Raises UserError if it is not usable."""
     entries, faults = parse_vocabulary(vocabulary_bytes)
     if faults:
         more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
@@ -81,7 +81,7 @@ def _entries(vocabulary_bytes, name):
 
 
 def _cut(entry, ids):
-    """The ids of an entry's pieces, cut by greedy longest match. Empty if the entry cannot or must not be cut."""
+    """Returns the ids of an entry's pieces (greedy longest match). Empty if the entry cannot or must not be cut."""
     prefix, text = (_INNER, entry[len(_INNER) :]) if entry.startswith(_INNER) else ("", entry)
     if entry in SPECIAL_PIECES or UNUSED_PIECE.fullmatch(entry) or len(text) > MAX_CHARACTERS_PER_WORD:
         return []

@@ -35,7 +35,7 @@ class OwnHead:
 
     @property
     def left_out(self) -> str:
-        """The line for the user where the head is not loaded or written."""
+        """The line for the user if the head is not loaded or written."""
         return (
             f"  left out: {', '.join(self.tensors)} "
             "(the head of a fine-tuned run; finetune takes it along for the same task)"
@@ -48,8 +48,8 @@ class Weights:
 
     Attributes:
         config: BertConfig. Configuration of the model.
-        tensors: dict path -> float32 array. `shapes` lists all paths and shapes. Parts may be
-            missing. The output layer of a fine-tuned model is classifier/kernel [H, n] and classifier/bias [n].
+        tensors: dict path -> float32 array. `shapes` lists all paths and shapes. Parts may be missing. The output layer
+            of a fine-tuned model is classifier/kernel [H, n] and classifier/bias [n].
         vocabulary: bytes or None. Content of vocab.txt.
         task: str. One of TASKS if there is a classifier, else "".
         labels: tuple of str. Names of the n outputs of the classifier. Empty if unknown.
@@ -57,10 +57,10 @@ class Weights:
         unused: dict name -> str. Names in the source that are not loaded, such as optimizer slots, and why.
         unexpected: dict name -> shape. Tensors in the source that match nothing in this model.
         origin: str. "format path", for messages.
-        own_head: OwnHead or None. A head that `tensors` does not contain.
+        own_head: OwnHead or None. A head whose weights are not in `tensors`.
         says_casing: bool. Whether the files of the source state do_lower_case. Otherwise its value is a guess.
         absent: dict part -> str. Parts that a model of this class never has, and why.
-        remarks: tuple of str. Lines about what the files of the source leave open and the reader decided.
+        remarks: tuple of str. Lines about settings that the files of the source leave open and the reader decided.
     """
 
     config: BertConfig
@@ -78,15 +78,26 @@ class Weights:
     remarks: tuple = ()
 
     def parts(self) -> tuple[str, ...]:
-        """The parts that have all their tensors, in the order of PARTS."""
+        """Lists the parts that have all their tensors.
+
+        Returns:
+            tuple of str, in the order of PARTS.
+        """
         return tuple(part for part in PARTS if not self.missing([part]))
 
     def missing(self, parts: Collection[str] = PARTS) -> list[str]:
-        """The paths of some parts that have no tensor."""
+        """Lists the paths of some parts that have no tensor.
+
+        Args:
+            parts: collection of str. Some of PARTS.
+
+        Returns:
+            list of str.
+        """
         return [path for path in shapes(self.config, parts) if path not in self.tensors]
 
     def changed(self, tensors: dict, **config) -> "Weights":
-        """A copy with other tensors and changed values of the configuration.
+        """Makes a copy with other tensors and changed values of the configuration.
 
         Args:
             tensors: dict path -> float32 array. All tensors of the copy.
@@ -259,13 +270,13 @@ def checked(
 
 
 def _absent_parts(weights):
-    """The parts that the class never has and of which no tensor is there. Some tensors of a part are a fault."""
+    """Lists the parts that the class never has and that have no tensor. An incomplete part is a fault."""
     present = {part_of(path) for path in weights.tensors}
     return [part for part in weights.absent if part not in present]
 
 
 def check_finite(tensors: Mapping, origin: str) -> None:
-    """Refuses weights from which no answer can come.
+    """Refuses weights that contain NaN or infinite numbers.
 
     Args:
         tensors: dict path -> float32 array.
@@ -328,7 +339,7 @@ def _vocabulary_faults(weights):
 
 
 def _report(weights, loaded, missing, unexpected):
-    """The lines that tell the user which tensors are loaded, missing and left out."""
+    """Lists for the user which tensors are loaded, missing and left out."""
     parts = [part_of(path) for path in loaded]
     counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
     lines = [

@@ -11,8 +11,8 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
-# The score added for a masked key, as in google-research/bert modeling.attention_layer. It is finite, so that a row of
-# padding gives no NaN.
+# Attention adds this score for a masked key, as google-research/bert does in modeling.attention_layer. The score is
+# finite, so a row of padding gives no NaN.
 MASKED_SCORE = -10000.0
 
 
@@ -20,26 +20,26 @@ MASKED_SCORE = -10000.0
 class SelfAttention(Configured, keras.layers.Layer):
     """softmax(Q K^T / sqrt(D) + mask) V for every head, without the output projection.
 
-    The Transformer layer applies the output projection, whose bias it adds together with the residual. Query, key and
-    value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, with the heads inside. They
-    come out of three products where the execution asks for it, and where only some places attend.
+    The Transformer layer applies the output projection, because it adds the bias together with the residual. The kernel
+    of query, key and value is [H, 3 x N x D]. Its columns are Q | K | V, and each third is ordered by head. One product
+    computes all three. Three products compute them if the execution asks for it, or if only some places attend.
 
     Args:
-        config: BertConfig.
-        seed: int or str, of the initial weights.
-        dropout_place: int, the number of this layer's dropout.
-        num_heads: N of this layer. A pruned layer has fewer than the configuration, each of the same size D.
+        config: BertConfig. The configuration of the model.
+        seed: int or str. The seed of the initial weights.
+        dropout_place: int. The number of this layer's dropout.
+        num_heads: int. N of this layer. A pruned layer has fewer heads than the configuration, of the same size D.
 
     Attributes:
         head_gates: None, or a tensor [N] or [B, N] that multiplies the outputs of the heads. encoder.gated_heads sets
-            it.
+            this attribute.
 
     Call arguments:
         x: [B, S, H].
-        mask_scores: [B, 1, 1 or S, S], 0 where a key may be attended to and MASKED_SCORE elsewhere.
+        mask_scores: [B, 1, 1 or S, S]. 0 for a key that may be attended to, MASKED_SCORE for a masked key.
         dropout_stem: backend.stem of the step's seed, or None for inference.
-        attending: [B, P, H], the rows of x that attend; mask_scores then belong to them. All rows by default.
-        execution: Execution.
+        attending: [B, P, H]. The rows of x that attend. mask_scores then belongs to these rows. None for all rows.
+        execution: Execution. How ops are executed.
 
     Returns:
         (context [B, S or P, N x D], attention probabilities [B, N, S or P, S] before dropout).
@@ -75,7 +75,7 @@ class SelfAttention(Configured, keras.layers.Layer):
 
     def call(self, x, mask_scores, dropout_stem=None, attending=None, execution: Execution = PLAIN):
         ops = keras.ops
-        # The mask is the same tensor for all layers, so that the graph asks for its sizes once.
+        # All layers share the mask tensor, so the graph computes its sizes once.
         batch_size, length = ops.shape(mask_scores)[0], ops.shape(mask_scores)[-1]
         if attending is not None:
             length = ops.shape(attending)[1]
@@ -94,7 +94,7 @@ class SelfAttention(Configured, keras.layers.Layer):
         return ops.reshape(context, (batch_size, length, self.width)), probabilities
 
     def _query_key_value(self, x, mask_scores, attending, execution):
-        """Query (scaled), key and value in the layout of the execution."""
+        """Computes query (scaled), key and value in the layout of the execution."""
         projection = self.query_key_value
         if attending is None and execution.has_one_projection:
             return execution.fused(
@@ -115,7 +115,7 @@ class SelfAttention(Configured, keras.layers.Layer):
 
 
 def _heads_of_one(product, bias, *, num_heads, scale, execution):
-    """The heads of a product [B, S, ND], its bias added, times scale."""
+    """Adds the bias to a product [B, S, ND], splits it into heads, and multiplies the heads by scale."""
     ops = keras.ops
     size = product.shape[-1] // num_heads
     heads = ops.reshape(with_bias(product, bias, execution), (*ops.shape(product)[:2], num_heads, size))
@@ -125,27 +125,27 @@ def _heads_of_one(product, bias, *, num_heads, scale, execution):
 
 
 def _heads_of_all(product, bias, mask_scores, *, num_heads, execution):
-    """Query (scaled), key and value, [B, N, S, D] each, from their product [B x S, 3ND]. S is that of mask_scores."""
+    """Splits a product [B x S, 3ND] into query (scaled), key and value, [B, N, S, D] each. mask_scores gives S."""
     ops = keras.ops
     length, size = ops.shape(mask_scores)[-1], product.shape[-1] // (3 * num_heads)
     # [B, S, 3, N, D] -> [3, B, N, S, D]
     qkv = ops.reshape(with_bias(product, bias, execution), (-1, length, 3, num_heads, size))
     query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
-    # The query is smaller than the scores, so that it is cheaper to scale.
+    # The query is smaller than the scores, so scaling the query is cheaper.
     return query * size**-0.5, key, value
 
 
 def attend(query, key, value, mask_scores, seed, rate: float, execution: Execution) -> tuple[Any, Any]:
-    """dropout(softmax(query key^T + mask)) value for every head.
+    """Computes dropout(softmax(query key^T + mask)) value for every head.
 
     Args:
-        query: scaled, [B, N, P, D] or [B, P, N, D], see Execution.is_heads_first; P is S where all places attend.
-        key: the same with S.
-        value: as key.
-        mask_scores: [B, 1, 1 or P, S]. It gets no gradient where the execution has gradients of its own.
-        seed: int [2] of the dropout, or None for none.
-        rate: of the dropout.
-        execution: Execution.
+        query: [B, N, P, D] or [B, P, N, D], scaled. See Execution.is_heads_first. P is S if all places attend.
+        key: like query, with S instead of P.
+        value: like key.
+        mask_scores: [B, 1, 1 or P, S]. With the modes "parts" and "step" this tensor gets no gradient.
+        seed: int [2]. The seed of the dropout, or None for no dropout.
+        rate: float. The share of weights that is dropped.
+        execution: Execution. How ops are executed.
 
     Returns:
         (sums of the values in the layout of the query, probabilities before dropout [B, N, P, S]).
@@ -156,7 +156,7 @@ def attend(query, key, value, mask_scores, seed, rate: float, execution: Executi
         return context, softmax(execution.query_key_products(query, key), mask_scores)
     # [B, N, P, S]
     scores = execution.query_key_products(query, key)
-    # A graph in which nobody reads the probabilities does not compute them.
+    # If nothing reads the probabilities, the graph does not compute them.
     probabilities = execution.fused(softmax, scores, mask_scores)
     if execution.compiles_parts:
         weights = _fused_weights(rate, execution)(scores, mask_scores, *seeds)
@@ -166,17 +166,27 @@ def attend(query, key, value, mask_scores, seed, rate: float, execution: Executi
 
 
 def softmax(scores, mask_scores, execution: Execution = PLAIN):
-    """softmax(scores + mask) over the keys, in float32, returned in the type of the scores."""
+    """Computes softmax(scores + mask) over the keys in float32.
+
+    Args:
+        scores: [B, N, P, S].
+        mask_scores: [B, 1, 1 or P, S].
+        execution: Execution. Unused; Execution.fused passes it.
+
+    Returns:
+        [B, N, P, S] in the type of the scores.
+    """
     return keras.ops.cast(keras.ops.softmax(_masked(scores, mask_scores), axis=-1), scores.dtype)
 
 
 def _masked(scores, mask_scores):
-    """scores + mask in float32."""
+    """Adds the mask to the scores in float32."""
+
     return keras.ops.cast(scores, "float32") + keras.ops.cast(mask_scores, "float32")
 
 
 def _weights_and_log_sums(scores, mask_scores, seed, *, rate, execution):
-    """The weights of the values after dropout, and the logarithms of the sums under the softmax, float32 [..., 1]."""
+    """Returns (weights of the values after dropout, logarithms of the softmax denominators, float32 [..., 1])."""
     masked = _masked(scores, mask_scores)
     log_sums = keras.ops.logsumexp(masked, axis=-1, keepdims=True)
     weights = keras.ops.cast(keras.ops.exp(masked - log_sums), scores.dtype)
@@ -184,13 +194,14 @@ def _weights_and_log_sums(scores, mask_scores, seed, *, rate, execution):
 
 
 def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, mean=None, *, rate, execution):
-    """The gradient of the scores from that of the weights.
+    """Computes the gradient of the scores from the gradient of the weights.
 
-    With the sums known the probabilities are one pass over the scores (Dao et al. 2022, FlashAttention, section 3.1).
+    The log sums are known, so one pass over the scores gives the probabilities (Dao et al. 2022, FlashAttention,
+    section 3.1).
 
     Args:
-        upstream: gradient of the weights, [B, N, P, S].
-        mean: [B, N, P, 1], a row's sum of probabilities times their gradients; computed here by default.
+        upstream: [B, N, P, S]. The gradient of the weights.
+        mean: [B, N, P, 1]. For each row, the sum of probabilities times their gradients. None to compute it here.
     """
     ops = keras.ops
     probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
@@ -202,7 +213,7 @@ def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, mean=None
 
 @functools.cache
 def _fused_weights(rate, execution):
-    """The function of (scores, mask_scores, seed) that gives the weights; it and its gradient are one kernel each."""
+    """Makes the function of (scores, mask_scores, seed) that gives the weights. Each direction is one kernel."""
 
     def weights(scores, mask_scores, seed=None):
         values, log_sums = execution.fused(_weights_and_log_sums, scores, mask_scores, seed, rate=rate)
@@ -218,9 +229,9 @@ def _fused_weights(rate, execution):
 
 @functools.cache
 def _recomputed(rate, execution):
-    """The function of (query, key, value, mask_scores, seed) that keeps nothing [S, S] for the gradient.
+    """Makes the function of (query, key, value, mask_scores, seed) that keeps no [S, S] array for the gradient.
 
-    The gradient takes the product of query and key again, which are small and at hand.
+    The gradient multiplies query and key again. Both are small and already in memory.
     """
     ops = keras.ops
 
@@ -241,7 +252,7 @@ def _recomputed(rate, execution):
         scores = execution.query_key_products(query, key)
         probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
         weights = dropped(ops.cast(probabilities, value.dtype), seed, rate, execution)
-        # A row's sum of probabilities times their gradients, without a pass over them.
+        # For each row, the sum of probabilities times their gradients. The context gives it without a pass over them.
         mean = ops.sum(ops.cast(upstream, "float32") * ops.cast(context, "float32"), axis=-1)
         mean = ops.expand_dims(mean if execution.is_heads_first else ops.transpose(mean, (0, 2, 1)), -1)
         of_scores = _gradient_of_scores(

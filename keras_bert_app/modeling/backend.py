@@ -1,4 +1,4 @@
-"""Operations that keras.ops lacks, on TensorFlow: draws from a seed tensor, gathers and loops."""
+"""TensorFlow operations that keras.ops lacks: random draws from a seed tensor, gathers and loops."""
 
 import math
 from collections.abc import Callable
@@ -11,31 +11,49 @@ from tensorflow.compiler.xla import xla_data_pb2
 
 
 def tensor(values: Any) -> Any:
-    """Converts a tensor or a variable to a tensor, cast as Keras does."""
+    """Converts values to a tensor. A variable is cast as Keras casts it.
+
+    Args:
+        values: tensor, variable or array.
+
+    Returns:
+        tf.Tensor.
+    """
     return tf.convert_to_tensor(keras.ops.convert_to_tensor(values))
 
 
 def rows(table: Any, indices: Any) -> Any:
-    """The rows of a table [V, H] at indices of any shape.
+    """Gathers rows of a table.
 
-    keras.ops.take counts negative indices from the end. Here a CPU refuses them, as it refuses those behind the end.
+    keras.ops.take counts negative indices from the end. On a CPU this function refuses all indices outside the table.
+
+    Args:
+        table: [V, H].
+        indices: int32 of any shape.
+
+    Returns:
+        [..., H].
     """
     return tf.gather(keras.ops.convert_to_tensor(table), indices)
 
 
-# Rows of a one-hot matrix that exists at a time: 1 GB in bfloat16 for BERT's vocabulary.
+# Indices that the gradient handles at a time. Their one-hot matrix takes 1 GB in bfloat16 for BERT's vocabulary.
 _ROWS_IN_ORDER = 16_384
 
 
 def rows_in_order(table: Any, indices: Any) -> Any:
-    """rows, for a program that XLA compiles whole, with a gradient whose sums have one order.
+    """Gathers rows of a table, with a gradient whose sums have one order.
 
-    The gradient of a gather is a scatter, which a GPU adds up in any order. Here it is a product of a one-hot matrix
-    with the gradient of the rows. Three bfloat16 numbers hold a float32, so that no digit is lost before the sum.
+    XLA must compile the whole program. The gradient of a gather is a scatter, and a GPU adds its terms in any order.
+    Here the gradient is the product of a one-hot matrix with the gradient of the rows. Three bfloat16 numbers hold
+    each float32, so no digit is lost before the sum.
 
     Args:
         table: float32 [V, H].
         indices: int32 of a known shape.
+
+    Returns:
+        float32 [..., H].
     """
     return _rows_in_order(tensor(table), tf.reshape(indices, [-1]), tuple(indices.shape))
 
@@ -61,7 +79,15 @@ def _rows_in_order(table, flat, shape):
 
 
 def rows_at_in_order(x: Any, positions: Any) -> Any:
-    """The rows of x [B, S, H] at positions [B, P], with a gradient whose sums have one order; see rows_in_order."""
+    """Gathers rows at positions, with a gradient whose sums have one order. See rows_in_order.
+
+    Args:
+        x: [B, S, H].
+        positions: int32 [B, P].
+
+    Returns:
+        [B, P, H].
+    """
 
     @tf.custom_gradient
     def gathered(x):
@@ -75,27 +101,38 @@ def rows_at_in_order(x: Any, positions: Any) -> Any:
 
 
 def _float32_product(x, y):
-    """x @ y of bfloat16 matrices, added up and returned in float32."""
+    """Computes x @ y of bfloat16 matrices. The sums and the result are float32."""
     axes = xla_data_pb2.DotDimensionNumbers(lhs_contracting_dimensions=[1], rhs_contracting_dimensions=[0])
     precision = xla_data_pb2.PrecisionConfig()
     return gen_xla_ops.xla_dot_v2(x, y, axes.SerializeToString(), precision.SerializeToString(), tf.float32)
 
 
 def einsum(equation: str, *tensors: Any) -> Any:
-    """tf.einsum of tensors and variables. keras.ops.einsum makes a matrix product between transpositions."""
+    """Computes tf.einsum. keras.ops.einsum would make a matrix product between transpositions.
+
+    Args:
+        equation: str. See tf.einsum.
+        *tensors: tensors or variables. The operands.
+
+    Returns:
+        tensor.
+    """
     return tf.einsum(equation, *map(tensor, tensors))
 
 
 def scan(step: Callable, state: tuple, length: Any, reverse: bool = False) -> list:
-    """All states of a loop, each [length, ...], by place.
+    """Runs a loop over places and returns the states after every step.
 
-    keras.ops.scan keeps its state in lists too, and takes no sequences of unknown length.
+    keras.ops.scan takes no sequences of unknown length.
 
     Args:
-        step: function of (tuple of states, place) that returns the next states.
-        state: tuple of tensors, the first states.
-        length: int or int32 scalar, the number of places.
-        reverse: whether the loop goes from the last place to the first.
+        step: function of (tuple of states, place). Returns the next states.
+        state: tuple of tensors. The states before the first step.
+        length: int or int32 scalar. The number of places.
+        reverse: bool. Whether the loop goes from the last place to the first.
+
+    Returns:
+        list of tensors [length, ...], one for each state, in the order of the places.
     """
 
     def body(number, state, lists):
@@ -109,43 +146,74 @@ def scan(step: Callable, state: tuple, length: Any, reverse: bool = False) -> li
 
 
 def fold_in(seed: Any, number: Any) -> Any:
-    """A new seed, int [2], from a seed, int [2], and a number.
+    """Makes a new seed from a seed and a number.
 
-    Different numbers give unrelated seeds, the same ones on every device.
+    Different numbers give unrelated seeds. Every device makes the same seed.
+
+    Args:
+        seed: int [2].
+        number: int or int scalar.
+
+    Returns:
+        int [2].
     """
     return tf.random.experimental.stateless_fold_in(seed, number, alg="philox")
 
 
 def seed_of_replica(seed: Any) -> Any:
-    """A seed of any integer type, [2], as int32 [2] that no other replica of a tf.distribute strategy gets."""
+    """Makes a seed that no other replica of a tf.distribute strategy gets.
+
+    Args:
+        seed: [2], of any integer type.
+
+    Returns:
+        int32 [2].
+    """
     context = tf.distribute.get_replica_context()
     number = 0 if context is None else context.replica_id_in_sync_group
     return fold_in(tf.cast(seed, tf.int32), number)
 
 
 def stem(seed: Any) -> Any:
-    """The part that all seeds which fold_in makes of one seed have in common, an int32 scalar; None for None.
+    """Computes the part that all seeds share which fold_in makes from one seed.
 
-    It is forty ops, nearly all of fold_in's cost. A model computes it once, instead of once for each dropout.
+    This part takes forty ops, nearly all of fold_in's cost. A model computes it once, instead of once for each dropout.
+
+    Args:
+        seed: int [2], or None.
+
+    Returns:
+        int32 scalar. None if the seed is None.
     """
     return None if seed is None else fold_in(seed, 0)[0]
 
 
 def with_number(stem: Any, number: int) -> Any:
-    """fold_in's seed, int [2], from the stem of a seed and a number."""
+    """Makes the seed that fold_in makes from a seed and a number.
+
+    Args:
+        stem: int32 scalar. See `stem`.
+        number: int.
+
+    Returns:
+        int32 [2].
+    """
     return tf.stack([stem, number])
 
 
 def uniform_bits(seed: Any, shape: list) -> Any:
-    """uint32 of a shape, each a hash of its place and of the seed.
+    """Draws random integers. Each is a hash of its place and of the seed.
 
-    TensorFlow's generators run ten rounds or more, for streams that must pass a statistician's tests. A mask needs
-    less: the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011), where a change of any input bit changes half of the
-    output bits.
+    TensorFlow's generators run ten rounds or more, because their streams must pass statistical tests. A mask needs
+    less: the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011). In this hash a change of any input bit changes half of
+    the output bits.
 
     Args:
         seed: int [2].
-        shape: ints or int32 scalars.
+        shape: list of ints or int32 scalars.
+
+    Returns:
+        uint32 of the shape.
     """
     words = tf.cast(tf.bitwise.bitwise_and(tf.cast(seed, tf.int64), 0xFFFFFFFF), tf.uint32)
     first = _hashed(words[0])
@@ -153,17 +221,24 @@ def uniform_bits(seed: Any, shape: list) -> Any:
 
 
 def sizes(values: Any) -> list:
-    """The shape of a tensor, as ints where they are known and int32 scalars otherwise."""
+    """Returns the shape of a tensor.
+
+    Args:
+        values: tensor of a known rank.
+
+    Returns:
+        list of ints if all sizes are known, else of int32 scalars.
+    """
     return (
         values.shape.as_list() if values.shape.is_fully_defined() else tf.unstack(tf.shape(values), values.shape.rank)
     )
 
 
 def _places(shape, first):
-    """uint32 of a shape: `first`, and one more at each place in row-major order.
+    """Numbers the places of a shape in row-major order, from `first` on. Returns uint32 of the shape.
 
-    The steps are added axis by axis to `first`, which no compiler knows. Places counted from zero would be a constant:
-    TensorFlow's TPU bridge makes one as large as the mask, and a TPU then reads it for each mask.
+    The code adds the steps axis by axis to `first`, whose value no compiler knows. Numbers from zero would be a
+    constant. TensorFlow's TPU bridge makes this constant as large as the mask, and a TPU then reads it for each mask.
     """
     places = first
     for axis, size in enumerate(shape):

@@ -11,18 +11,18 @@ from keras_bert_app.modeling.layers import Dropout, LayerNorm, dropped, initiali
 
 @registered
 class BertEmbeddings(Configured, keras.layers.Layer):
-    """Sum of three learned tables, normalized, with dropout.
+    """Adds rows of three learned tables, normalizes the sum and applies dropout.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
-        dropout_place: the number of this layer's dropout.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
+        dropout_place: int. The number of this layer's dropout.
 
     Call arguments:
-        input_word_ids: int32 [B, S]; S at most max_position_embeddings.
-        input_type_ids: int32 [B, S].
+        input_word_ids: int32 [B, S]. S is at most max_position_embeddings.
+        input_type_ids: int32 [B, S]. The segment of each piece.
         dropout_stem: backend.stem of the step's seed, or None for inference.
-        execution: Execution.
+        execution: Execution. How ops are executed.
 
     Returns:
         [B, S, H].
@@ -47,7 +47,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             "token_type_embeddings": self.config.type_vocab_size,
         }
         self.word_table, self.position_table, self.type_table = (
-            # Only the rows that a step reads are cast. With autocast the whole table would be.
+            # Without autocast only the rows that a step reads are cast, not the whole table.
             self.add_weight(
                 shape=(size, self.config.hidden_size),
                 name=name,
@@ -69,7 +69,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
         words = gather(self.word_table, input_word_ids)
         positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
         # The gradient of a product with one-hot rows is a matrix product, not a scatter into two rows.
-        # keras.ops.one_hot casts the ids to int64 first, which a TPU only emulates.
+        # keras.ops.one_hot first casts the ids to int64, a type that a TPU only emulates.
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
         one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), "float32")
         types = keras.ops.matmul(one_hot, self.type_table)

@@ -22,18 +22,18 @@ class TransformerLayer(Configured, keras.layers.Layer):
     """Self-attention and a feed-forward part, each followed by dropout, residual sum and LayerNorm.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
-        first_dropout_place: the number of its first dropout; the next two numbers are its own, too.
-        num_heads: N of this layer.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
+        first_dropout_place: int. The number of the layer's first dropout. The layer also uses the next two numbers.
+        num_heads: int. N of this layer.
 
     Call arguments:
         x: [B, S, H].
         mask_scores: [B, 1, 1 or S, S].
         dropout_stem: backend.stem of the step's seed, or None for inference.
-        positions: int32 [B, P], the places whose output is wanted; mask_scores then belong to them. None for all
-            places.
-        execution: Execution.
+        positions: int32 [B, P]. The places whose output is needed. mask_scores then belongs to these places. None for
+            all places.
+        execution: Execution. How ops are executed.
 
     Returns:
         (output [B, S or P, H], attention probabilities [B, N, S or P, S]).
@@ -97,31 +97,33 @@ class TransformerLayer(Configured, keras.layers.Layer):
 
 @registered
 class BertEncoder(Configured, keras.Model):
-    """The BERT encoder (Devlin et al. 2018); its weights are made at once, from config and seed.
+    """The BERT encoder (Devlin et al. 2018).
+
+    The constructor creates the weights from config and seed.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
-        dtype: Keras type policy, "float32" or "mixed_bfloat16".
-        has_pooler: whether there is a pooler, and so pooled_output. Some published encoders have none.
-        name: of the Keras model.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
+        dtype: str. Keras type policy, "float32" or "mixed_bfloat16".
+        has_pooler: bool. Whether the encoder has a pooler and returns pooled_output. Some published encoders have none.
+        name: str. The name of the Keras model.
 
     Call arguments:
-        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
+        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]. The encoder ignores other keys.
         dropout_seed: int [2] for training with dropout, or None for inference.
-        return_attention_scores: whether to return the attention probabilities too.
-        output_positions: int32 [B, P], the places whose output of the last layer is wanted. For all other places that
-            layer computes key and value only. The first one must be [CLS], 0, where pooled_output is read. None for
-            all places.
-        execution: Execution.
-        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
-            says True, evaluate and predict say False.
+        return_attention_scores: bool. Whether to return the attention probabilities too.
+        output_positions: int32 [B, P]. The places for which the last layer computes its output. For other places the
+            last layer computes key and value only. The first place must be 0, that of [CLS], because pooled_output
+            reads it. None for all places.
+        execution: Execution. How ops are executed.
+        training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
+            Keras passes True in fit, and False in evaluate and predict.
 
     Returns:
         dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
-        encoder_outputs, every layer's output; embedding_output [B, S, H]; attention_scores, every layer's
-        probabilities [B, N, S, S], when asked for. With output_positions, sequence_output and the other outputs of the
-        last layer have P where they would have their first S.
+        encoder_outputs, every layer's output; embedding_output [B, S, H]; with return_attention_scores also
+        attention_scores, every layer's probabilities [B, N, S, S]. With output_positions, sequence_output and the other
+        outputs of the last layer have P instead of their first S.
 
     Example:
         encoder = BertEncoder(BertConfig.of_size("tiny"))
@@ -193,18 +195,18 @@ class BertEncoder(Configured, keras.Model):
         return outputs
 
     def _mask_scores(self, mask, positions=None):
-        """The summands of the scores, [B, 1, 1, S].
+        """Computes the mask that attention adds to the scores, [B, 1, 1, S].
 
-        A causal encoder has [B, 1, S, S], or [B, 1, P, S] for the places in positions [B, P].
+        For a causal encoder the mask is [B, 1, S, S], or [B, 1, P, S] with positions [B, P].
         """
         ops = keras.ops
         mask = ops.cast(mask, "float32")
-        # LiteRT has no kernel that slices at this rank, so that dimensions are expanded.
+        # LiteRT has no kernel that slices at this rank, so the code expands dimensions.
         mask_scores = ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
         if not self.config.is_causal:
             return mask_scores
         places = ops.arange(ops.shape(mask)[1], dtype="int32")
-        # [S, S] or [B, 1, P, S]: whether the token of a row comes before that of a column
+        # [S, S] or [B, 1, P, S]: whether the token of a row comes before the token of a column
         of_rows = (
             ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
         )
@@ -213,13 +215,14 @@ class BertEncoder(Configured, keras.Model):
 
 @contextlib.contextmanager
 def gated_heads(encoder: BertEncoder, gates: Iterable[Any]) -> Iterator[None]:
-    """Multiplies the outputs of an encoder's heads with gates within the block, whatever model the encoder is part of.
+    """Multiplies the outputs of an encoder's heads by gates within the block.
 
-    A tf.function that is traced in the block keeps the gates. One that was traced before has none.
+    The encoder may be part of any model. A tf.function that is traced in the block keeps the gates. A tf.function that
+    was traced before has no gates.
 
     Args:
-        encoder: BertEncoder.
-        gates: for each layer a tensor or variable [N], or [B, N] for gates of each row.
+        encoder: BertEncoder. The encoder whose heads get gates.
+        gates: iterable of tensors or variables, one for each layer: [N], or [B, N] for other gates in each row.
     """
     for layer, layer_gates in zip(encoder.transformer_layers, gates, strict=True):
         layer.attention.head_gates = layer_gates

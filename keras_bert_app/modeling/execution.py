@@ -1,7 +1,7 @@
-"""How a model's arithmetic is executed: as plain ops, with compiled parts, or as one compiled program.
+"""Ways to execute a model's arithmetic: plain ops, compiled parts, or one compiled program.
 
-An `Execution` is a value. The start of a run decides on it once, and every layer gets it as an argument. Everything
-that differs by execution, and so by device, is in this file with the measured reason.
+An `Execution` is a value. The start of a run chooses it once, and every layer gets it as an argument. This file has
+everything that differs by execution, and therefore by device, with the measured reason.
 """
 
 import dataclasses
@@ -18,20 +18,19 @@ from keras_bert_app.modeling import backend
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """How ops are executed.
+    """The way to execute ops.
 
     Args:
         mode: str. One of
             "plain": TensorFlow's ops and their gradients, for inference and exported graphs;
             "none": the same ops with the gradients of this package, for training without XLA;
-            "parts": functions given to `fused` are XLA kernels, matrix products stay with the library that is fastest;
-            "step": XLA compiles the whole program, and whoever traces it asks for that;
+            "parts": XLA compiles each function given to `fused`, and the fastest library computes matrix products;
+            "step": XLA compiles the whole program, and the code that traces the program requests this;
             "kernel": inside one of the kernels of "parts".
-        has_separate_projections: bool. Whether query, key and value are three products. A LiteRT runtime holds
-            constants for good, and the parts of one product would have to be cut out of it.
-        is_for_gpu: bool. Whether the program of "step" is arranged for a GPU. A TPU's is arranged otherwise.
-        is_deterministic: bool. Whether sums with an open order, such as a GPU's scatter, are replaced by sums with one
-            order.
+        has_separate_projections: bool. Whether query, key and value are three products. LiteRT stores the three kernels
+            as constants. With one product it would cut the three parts out of each result, at a cost in time.
+        is_for_gpu: bool. Whether the program of "step" is arranged for a GPU. A TPU needs another arrangement.
+        is_deterministic: bool. Whether sums with one order replace sums without a fixed order, such as a GPU's scatter.
     """
 
     mode: str = "plain"
@@ -46,51 +45,54 @@ class Execution:
 
     @property
     def compiles_all(self) -> bool:
-        """Whether XLA compiles the whole program, chooses the layout of arrays and what is kept for the gradient."""
+        """Whether XLA compiles the whole program.
+
+        XLA then chooses the layouts of arrays and the arrays to keep for the gradient.
+        """
         return self.mode == "step"
 
     @property
     def is_compiled(self) -> bool:
-        """Whether XLA compiles what is traced: in parts, whole, or as one of the parts."""
+        """Whether XLA compiles the traced ops: in parts, whole, or as one of the parts."""
         return self.mode in ("step", "parts", "kernel")
 
     @property
     def is_kernel(self) -> bool:
-        """Whether what is traced is one kernel."""
+        """Whether the traced ops become one kernel."""
         return self.mode == "kernel"
 
     @property
     def has_own_gradients(self) -> bool:
-        """Whether functions have the gradients written in this package. Exported graphs stay free of them."""
+        """Whether functions have the gradients of this package. Exported graphs do not have them."""
         return self.mode != "plain"
 
-    # Sums over heads-first arrays are one library call. For a TPU, XLA lays arrays out for their next reader, so in a
-    # program that is compiled whole an explicit transposition would only be a copy.
+    # Sums over heads-first arrays are one library call. For a TPU, XLA lays out each array for its next reader, so an
+    # explicit transposition in a wholly compiled program would only be a copy.
     @property
     def is_heads_first(self) -> bool:
-        """Whether query, key and value are [B, N, S, D]; they are [B, S, N, D] otherwise."""
+        """Whether query, key and value are [B, N, S, D]. Otherwise they are [B, S, N, D]."""
         return self.is_for_gpu or not self.compiles_all
 
     @property
     def has_flat_products(self) -> bool:
-        """Whether the rows of a batch are one axis of a product.
+        """Whether a product has one axis for all rows of a batch.
 
-        A library call is faster over all rows at once than row by row of a batch. On a TPU, XLA lays arrays out for
-        their next reader, and would copy rows that were made one axis. On a GPU it would transpose arrays with two axes
-        of rows for the gradient of the kernel.
+        One library call over all rows is faster than one call for each example of a batch. On a TPU, XLA lays out each
+        array for its next reader, and would copy the rows to join their axes. On a GPU, XLA would transpose arrays with
+        two axes of rows for the gradient of the kernel.
         """
         return self.is_for_gpu or not self.compiles_all
 
     @property
     def has_one_projection(self) -> bool:
-        """Whether query, key and value of a layer come out of one product."""
+        """Whether one product computes query, key and value of a layer."""
         return self.has_flat_products and not self.has_separate_projections
 
     @property
     def recomputes_activation(self) -> bool:
-        """Whether the gradient computes an activation anew from its argument, instead of keeping what led to it.
+        """Whether the gradient computes an activation again, and keeps only its argument.
 
-        XLA for GPUs would keep the hyperbolic tangent of gelu beside its argument, both [.., 4H].
+        XLA for GPUs would keep the hyperbolic tangent of gelu in addition to its argument, both [.., 4H].
         """
         return self.is_for_gpu
 
@@ -98,33 +100,33 @@ class Execution:
     def has_update_in_program(self) -> bool:
         """Whether the optimizer's update of all variables is one compiled program.
 
-        On a GPU the update's own kernels, hundreds for BERT base, cost more time in their starts than in their work.
+        On a GPU the update consists of hundreds of kernels for BERT base. Their starts take more time than their work.
         """
         return self.is_for_gpu
 
     @property
     def recomputes_attention(self) -> bool:
-        """Whether the gradient computes a head's scores anew from query and key, instead of keeping them.
+        """Whether the gradient computes a head's scores again from query and key, and keeps no scores.
 
-        Scores are the largest arrays of a layer. Compiled whole, XLA would keep them in float32 (Dao et al. 2022,
-        FlashAttention, sections 3.1 and B.2). As separate ops the second product would cost more than it saves.
+        Scores are the largest arrays of a layer. In a wholly compiled program XLA would keep them in float32 (Dao et
+        al. 2022, FlashAttention, sections 3.1 and B.2). With separate ops the second product costs more than it saves.
         """
         return self.compiles_all
 
     def fused(self, function: Callable, *tensors: Any, **constants: Any) -> Any:
-        """function(*tensors, execution=..., **constants), as one kernel each way where parts are compiled.
+        """Calls function(*tensors, execution=..., **constants), in "parts" as one kernel for each direction.
 
-        Element-wise work and sums over rows cost memory traffic and little else. As one kernel they read and write each
-        array once, where TensorFlow's ops do so once an op. The gradient computes the function anew from its arguments,
-        and only those are kept.
+        Element-wise work and sums over rows cost mainly memory traffic. One kernel reads and writes each array once.
+        Separate TensorFlow ops do so once for each op. The gradient keeps only the arguments, and computes the function
+        again from them.
 
         Args:
-            function: a function at the top of a module, of tensors (None for a missing one) and an Execution.
-            tensors: its tensors.
-            constants: hashable keyword arguments.
+            function: function of tensors (None for a missing one) and an Execution, defined at the top of a module.
+            *tensors: tensors, variables or None. The arguments of the function.
+            **constants: hashable values. The keyword arguments of the function.
 
         Returns:
-            what the function returns, a tensor or a tuple of tensors.
+            a tensor or a tuple of tensors: the result of the function.
         """
         tensors = [None if tensor is None else backend.tensor(tensor) for tensor in tensors]
         if not self.compiles_parts:
@@ -133,7 +135,14 @@ class Execution:
         return kernel(*(tensor for tensor in tensors if tensor is not None))
 
     def own_gradient(self, function: Callable) -> Callable:
-        """A function of tensors from one that returns (result, gradient function), as tf.custom_gradient takes it."""
+        """Turns a function with its own gradient into a function of tensors.
+
+        Args:
+            function: function that returns (result, gradient function). See tf.custom_gradient.
+
+        Returns:
+            function of tensors that returns the result. Without has_own_gradients TensorFlow derives its gradient.
+        """
         with_gradient = tf.custom_gradient(function)
 
         @functools.wraps(function)
@@ -144,10 +153,17 @@ class Execution:
         return call
 
     def computed_anew(self, *tensors: Any) -> tuple:
-        """The tensors (None for a missing one), for a gradient that computes anew what followed from them.
+        """Returns tensors from which a gradient computes intermediate results again.
 
-        XLA finds in a whole program that it has computed the same values before, and keeps those, in float32 where the
-        arguments are bfloat16. The barrier hides that, and makes all tensors wait until the gradient is at hand.
+        In a whole program XLA finds that the forward pass computed the same results, and keeps them. It keeps float32
+        even if the arguments are bfloat16. The barrier hides the repetition, and delays the work until the upstream
+        gradient is ready.
+
+        Args:
+            *tensors: tensors, or None for a missing one.
+
+        Returns:
+            tuple of the same tensors. With compiles_all they come through the barrier.
         """
         if not self.compiles_all:
             return tensors
@@ -155,66 +171,125 @@ class Execution:
         return tuple(None if tensor is None else next(held) for tensor in tensors)
 
     def written(self, values: Any) -> Any:
-        """The values, as an array in memory before anything else reads them.
+        """Makes XLA for GPUs write an array to memory before other ops read it.
 
-        XLA for GPUs otherwise writes a gradient that has two readers, such as a product and the sum for the bias, in
-        float32, or computes it twice.
+        A gradient can have two readers, such as a product and the sum for the bias. XLA would otherwise write this
+        gradient in float32, or compute it twice.
+
+        Args:
+            values: tensor of any shape.
+
+        Returns:
+            the same values.
         """
         return self.computed_anew(values)[0] if self.is_for_gpu else values
 
     def widened(self, values: Any) -> Any:
-        """Values as float32 inside a kernel, unchanged elsewhere.
+        """Casts values to float32 inside a kernel. Returns them unchanged elsewhere.
 
-        A CPU has bfloat16 products only. Inside a kernel the steps go through registers, so that rounding between two
-        steps costs more than it saves. Between separate ops values go through memory, where bfloat16 is half the
+        A CPU has bfloat16 instructions for products only. Inside a kernel values stay in registers, so rounding between
+        two steps costs more than it saves. Between separate ops values go through memory, and bfloat16 halves this
         traffic.
+
+        Args:
+            values: tensor of any shape.
+
+        Returns:
+            tensor of the same shape.
         """
         return tf.cast(values, tf.float32) if self.is_kernel else values
 
     def missing_columns(self, num_columns: int) -> int:
-        """The number of columns that a product should have beside `num_columns`.
+        """Returns the number of columns to add to a product.
 
-        A GPU multiplies narrow types fast where rows begin at multiples of 16 bytes. BERT's vocabulary of 30,522 has no
-        such number of columns, and XLA would copy the product's arrays to fill them up.
+        A GPU multiplies narrow types fast if rows begin at multiples of 16 bytes. With BERT's vocabulary of 30,522
+        columns they do not, and XLA would copy the product's arrays to pad them.
+
+        Args:
+            num_columns: int. The columns that the product has.
+
+        Returns:
+            int from 0 to 7.
         """
         return -num_columns % 8 if self.is_for_gpu else 0
 
     def product(self, x: Any, kernel: Any) -> Any:
-        """x @ kernel over the last axis of x [..., F]: [rows, G] with has_flat_products, [..., G] without."""
+        """Computes x @ kernel over the last axis of x.
+
+        Args:
+            x: [..., F].
+            kernel: [F, G].
+
+        Returns:
+            [rows, G] with has_flat_products, else [..., G].
+        """
         if not self.has_flat_products:
-            # Named axes: for an ellipsis TensorFlow's gradient of the kernel is made for each row, then added up.
+            # The axes have names, because with an ellipsis TensorFlow computes a gradient of the kernel for each row
+            # and then adds these gradients.
             axes = "abcde"[: len(x.shape) - 1]
             return backend.einsum(f"{axes}f,fg->{axes}g", x, kernel)
         return keras.ops.matmul(keras.ops.reshape(x, (-1, kernel.shape[0])), kernel)
 
     def sum_over_rows(self, x: Any) -> Any:
-        """[..., H] -> [H].
+        """Sums over all axes but the last.
 
-        A product with ones: on a CPU TensorFlow's sum over rows takes up to 5 times as long, XLA's 10 times.
+        Outside of "step" the sum is a product with ones. On a CPU TensorFlow's own sum over rows takes up to 5 times as
+        long, and XLA's 10 times.
+
+        Args:
+            x: [..., H].
+
+        Returns:
+            [H].
         """
         if self.compiles_all:
             return keras.ops.sum(x, axis=tuple(range(len(x.shape) - 1)))
         rows = keras.ops.reshape(x, (-1, x.shape[-1]))
-        # XLA fuses a vector of less than 16 KB times a matrix into the op that makes the matrix, which then runs column
-        # by column: gelu's gradient of 2,048 x 512 in bfloat16 took 26 ms instead of 1.6. It does not fuse two rows.
+        # XLA fuses the product of a vector below 16 KB and a matrix into the op that makes the matrix. This op then
+        # runs column by column: gelu's gradient of 2,048 x 512 in bfloat16 took 26 ms instead of 1.6. With two rows of
+        # ones XLA does not fuse the product.
         if self.is_kernel:
             return keras.ops.matmul(keras.ops.ones((2, keras.ops.shape(rows)[0]), x.dtype), rows)[0]
         return keras.ops.squeeze(keras.ops.matmul(keras.ops.ones((1, keras.ops.shape(rows)[0]), x.dtype), rows), 0)
 
     def query_key_products(self, query: Any, key: Any) -> Any:
-        """The product of every query with every key of its head, [B, N, P, S]; layouts as of is_heads_first."""
+        """Multiplies every query with every key of its head.
+
+        Args:
+            query: [B, N, P, D] or [B, P, N, D]. See is_heads_first.
+            key: the same layout, with S instead of P.
+
+        Returns:
+            [B, N, P, S].
+        """
         if self.is_heads_first:
             return keras.ops.matmul(query, keras.ops.transpose(key, (0, 1, 3, 2)))
         return backend.einsum("bsnd,btnd->bnst", query, key)
 
     def weighted_sums(self, weights: Any, value: Any) -> Any:
-        """Sums of a head's values [.. S ..] by weights [B, N, P, S]; layouts as of is_heads_first."""
+        """Sums the values of each head, weighted for each query.
+
+        Args:
+            weights: [B, N, P, S].
+            value: [B, N, S, D] or [B, S, N, D]. See is_heads_first.
+
+        Returns:
+            the layout of the value, with P instead of S.
+        """
         if self.is_heads_first:
             return keras.ops.matmul(weights, value)
         return backend.einsum("bnst,btnd->bsnd", weights, value)
 
     def weighted_sums_over_queries(self, weights: Any, values: Any) -> Any:
-        """For every key the sum of [.. P ..] values by weights [B, N, P, S]; layouts as of is_heads_first."""
+        """Sums the values of all queries, weighted for each key.
+
+        Args:
+            weights: [B, N, P, S].
+            values: [B, N, P, D] or [B, P, N, D]. See is_heads_first.
+
+        Returns:
+            the layout of the values, with S instead of P.
+        """
         if self.is_heads_first:
             return keras.ops.matmul(keras.ops.transpose(weights, (0, 1, 3, 2)), values)
         return backend.einsum("bnst,bsnd->btnd", weights, values)
@@ -222,14 +297,18 @@ class Execution:
     def dropout(self, values: Any, rate: float, seed: Any) -> Any:
         """Zeroes a share of the values and scales the rest by 1 / (1 - rate).
 
-        The mask is a pure function of the seed. keras.layers.Dropout draws the same mask on every replica and cannot be
-        replayed. Where XLA compiles, a hash draws another mask from the same seed, since a hash can be part of a
-        kernel. In a whole program no mask is kept for the gradient, which draws it again.
+        The mask is a pure function of the seed. keras.layers.Dropout draws the same mask on every replica, and nobody
+        can draw its mask again. In compiled code a hash draws the mask, because a hash can be part of a kernel. This
+        mask differs from the mask of plain ops with the same seed. In a whole program the gradient draws the mask
+        again, so nothing keeps it.
 
         Args:
             values: tensor of any shape.
-            rate: share that is dropped.
+            rate: float. The share of values that is dropped.
             seed: int [2].
+
+        Returns:
+            tensor of the same shape.
         """
         if not self.is_compiled:
             return tf.nn.experimental.stateless_dropout(values, rate, seed=seed)
@@ -242,7 +321,7 @@ GPU_STEP = Execution("step", is_for_gpu=True)
 
 @functools.cache
 def _kernel(function, is_given, constants):
-    """A function of the given tensors that runs `function` forward, and its gradient, as one XLA kernel each."""
+    """Makes a function of the given tensors that runs `function` as one XLA kernel, and its gradient as another."""
 
     def call(tensors):
         tensors = iter(tensors)

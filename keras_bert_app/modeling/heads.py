@@ -12,22 +12,22 @@ from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initial
 
 @registered
 class MaskedLMHead(Configured, keras.layers.Layer):
-    """Dense, activation, LayerNorm, then a product with the word embedding table and a bias of its own.
+    """Dense, activation, LayerNorm, then a product with the word embedding table plus an output bias.
 
-    Where the config says tie_word_embeddings=False, the product is with a table of the head's own.
+    If the config says tie_word_embeddings=False, the head has its own table for the product.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
 
     Call arguments:
         sequence_output: [B, S, H].
-        embedding_table: [V, H], the encoder's.
-        masked_lm_positions: int32 [B, P], or None for every position. Only these go through the head.
-        execution: Execution.
+        embedding_table: [V, H]. The table of the encoder.
+        masked_lm_positions: int32 [B, P]. The head computes only these positions. None for every position.
+        execution: Execution. How ops are executed.
 
     Returns:
-        mlm_logits float32 [B, P, V] ([B, S, V] without positions).
+        mlm_logits, float32 [B, P, V]; [B, S, V] without positions.
     """
 
     CONFIGURED = ("config", "seed")
@@ -76,7 +76,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
             table, bias = ops.pad(table, [[0, missing], [0, 0]]), ops.pad(bias, [[0, missing]])
         logits = product_with_rows(execution)(x, table)
         if self.compute_dtype == "float32":
-            # The gradient of the logits is the same with and without the bias. A kernel would copy it.
+            # The gradient of the logits is the same with and without the bias. A kernel would copy this gradient.
             logits = with_bias(logits, bias, execution)
         else:
             logits = execution.fused(_wide_with_bias, logits, bias)
@@ -87,9 +87,15 @@ class MaskedLMHead(Configured, keras.layers.Layer):
 
 @functools.cache
 def product_with_rows(execution: Execution):
-    """The function of x [N, H] and a table [V, H] that gives x table^T, [N, V].
+    """Makes a function that computes x table^T with its own gradient.
 
-    TensorFlow makes the gradient of the table as [H, V] and transposes it, which takes half as long again.
+    TensorFlow computes the gradient of the table as [H, V] and transposes it. This takes 1.5 times as long.
+
+    Args:
+        execution: Execution. How ops are executed.
+
+    Returns:
+        function of x [N, H] and a table [V, H] that returns [N, V].
     """
     ops = keras.ops
 
@@ -110,9 +116,9 @@ def _wide_with_bias(product, bias, execution):
 
 @functools.cache
 def _wide_with_narrow_gradient(execution):
-    """The function of (product, bias) whose gradient is written once, in the type of the product.
+    """Makes the function of (product, bias) whose gradient is written once, in the type of the product.
 
-    The logits are a step's largest array. XLA for GPUs would write their gradient in float32 for the bias, too.
+    The logits are the largest array of a step. XLA for GPUs would also write their gradient in float32 for the bias.
     """
     ops = keras.ops
 
@@ -131,15 +137,15 @@ class NextSentenceHead(Configured, keras.layers.Layer):
     """A linear layer on the pooled output: class 0 = B follows A, 1 = B is random.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
 
     Call arguments:
         pooled_output: [B, H].
-        execution: Execution.
+        execution: Execution. How ops are executed.
 
     Returns:
-        nsp_logits float32 [B, 2].
+        nsp_logits, float32 [B, 2].
     """
 
     CONFIGURED = ("config", "seed")

@@ -1,4 +1,4 @@
-"""What Keras asks of layers and models: a configuration to make them again from, and dropout where training is true."""
+"""Lets Keras save and restore layers and models, and lets it switch dropout on and off."""
 
 import dataclasses
 import zlib
@@ -10,21 +10,25 @@ import keras
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 
-PACKAGE = "keras_bert_app"  # the name under which Keras knows the classes and functions of this package
+PACKAGE = "keras_bert_app"  # Keras registers the classes and functions of this package under this name.
 registered = keras.saving.register_keras_serializable(PACKAGE)
 
 
 class Configured:
-    """A mixin: get_config and from_config by the arguments of the constructor.
+    """A mixin with get_config and from_config for classes that keep the arguments of their constructor.
 
     Attributes:
-        CONFIGURED: names of these arguments. An object has an attribute of the same name for each.
+        CONFIGURED: tuple of str. The names of the arguments. An object has an attribute of the same name for each.
     """
 
     CONFIGURED: tuple[str, ...] = ()
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an equal object, as JSON can hold them."""
+        """Returns the arguments that make an equal object.
+
+        Returns:
+            dict of values that JSON can hold.
+        """
         config = {**super().get_config(), **{name: _plain(getattr(self, name)) for name in self.CONFIGURED}}
         frozen = [number for number, layer in enumerate(_layers_in(self)) if not layer.trainable]
         return {**config, "frozen_layers": frozen} if frozen and self.trainable else config
@@ -34,8 +38,11 @@ class Configured:
         """Makes an object from the dict of get_config.
 
         Args:
-            config: dict of get_config.
-            custom_objects: dict name -> class or function, of objects that are not registered with Keras.
+            config: dict. The result of get_config.
+            custom_objects: dict name -> class or function. Objects that are not registered with Keras.
+
+        Returns:
+            an object of this class.
 
         Raises:
             UserError: a value of the model's configuration is out of its range.
@@ -52,13 +59,13 @@ class Configured:
 
 
 def _layers_in(layer):
-    """The layers in a layer, and in those, in an order that follows from its arguments."""
+    """Lists all layers inside a layer, at every depth. Equal arguments give the same order."""
     return layer._flatten_layers(include_self=False)
 
 
 def _plain(value):
     if isinstance(value, BertConfig):
-        # Not to_dict, whose "gelu" only the layout of a file explains. JSON has lists alone.
+        # to_dict does not fit: it writes "gelu", whose meaning depends on the layout of a file. JSON has no tuples.
         fields = dataclasses.asdict(value)
         return {key: list(each) if isinstance(each, tuple) else each for key, each in fields.items()}
     return keras.saving.serialize_keras_object(value)
@@ -69,32 +76,36 @@ def _restored(name, value, custom_objects):
         return BertConfig.from_dict(value)
     if isinstance(value, Mapping) and "class_name" in value:
         value = keras.saving.deserialize_keras_object(dict(value), custom_objects)
-    # A layer hands its policy on to the layers in it by this name.
+    # A layer passes the name of its policy to the layers inside it.
     return value.name if isinstance(value, keras.dtype_policies.DTypePolicy) else value
 
 
 def dropout_counter(seed: int | str) -> keras.random.SeedGenerator:
-    """The counter that Keras' `training` draws dropout from: a variable with a seed and the number of the next draw.
+    """Makes the counter that gives dropout seeds if Keras passes training=True.
 
-    Keras does not count it among the weights, so that checkpoints, exports and .weights.h5 files do not contain it.
+    The counter is a variable with a seed and the number of the next draw. Keras does not count it as a weight, so
+    checkpoints, exports and .weights.h5 files do not contain it.
 
     Args:
-        seed: of the initial weights.
+        seed: int or str. The seed of the initial weights.
+
+    Returns:
+        keras.random.SeedGenerator.
     """
     return keras.random.SeedGenerator(zlib.crc32(f"{seed}/dropout".encode()), name="dropout_counter")
 
 
 def seed_of_call(dropout_seed: Any, training: bool | None, counter: keras.random.SeedGenerator | None) -> Any:
-    """The dropout seed of one call of a model.
+    """Chooses the dropout seed of one call of a model.
 
     Args:
-        dropout_seed: int [2] that the caller gave, or None.
-        training: what Keras says: True in fit, False in evaluate and predict, None outside of both.
-        counter: of dropout_counter, or None for a model without dropout of its own.
+        dropout_seed: int [2]. The seed that the caller passed, or None.
+        training: bool or None. Keras passes True in fit and False in evaluate and predict. Elsewhere it is None.
+        counter: result of dropout_counter, or None for a model without its own dropout.
 
     Returns:
-        dropout_seed where it was given. In training the counter's next seed, another one for each replica. None, for
-        inference, everywhere else.
+        dropout_seed if the caller passed one. In training the next seed of the counter, a different one for each
+        replica. Otherwise None, for inference.
     """
     if dropout_seed is not None or not training or counter is None:
         return dropout_seed

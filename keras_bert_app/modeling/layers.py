@@ -1,4 +1,4 @@
-"""The small parts that every sub-layer of BERT is made of."""
+"""Small layers and functions of BERT: Dense, LayerNorm, Dropout, activations and initializers."""
 
 import functools
 import math
@@ -24,12 +24,12 @@ def _gelu_tanh(x):
     return keras.ops.gelu(x, approximate=True)
 
 
-# gelu's tanh form is x sigmoid(2 c (x + a x^3)), with c and a of Hendrycks and Gimpel 2016.
+# The tanh form of gelu is x sigmoid(2 c (x + a x^3)). Hendrycks and Gimpel 2016 give c and a.
 _GELU_CUBIC, _GELU_SLOPE = 0.044715, 2.0 * math.sqrt(2.0 / math.pi)
 
 
 def _gelu_tanh_and_slope(x):
-    """gelu's tanh form and its derivative. On a GPU the sigmoid takes half as long as the hyperbolic tangent."""
+    """Computes gelu's tanh form and its derivative. On a GPU the sigmoid takes half the time of the tangent."""
     square = x * x
     share = keras.ops.sigmoid(_GELU_SLOPE * (x + _GELU_CUBIC * x * square))
     slope = share + x * share * (1.0 - share) * (_GELU_SLOPE * (1.0 + 3.0 * _GELU_CUBIC * square))
@@ -40,25 +40,43 @@ _GELU_FORMS = {"gelu_exact": _gelu_exact, "gelu_tanh": _gelu_tanh}
 
 
 def activation(name: str) -> Callable:
-    """The function of a config's hidden_act. keras.ops and keras.activations disagree on the meaning of plain gelu."""
+    """Returns the function of a config's hidden_act.
+
+    keras.ops and keras.activations disagree on the meaning of plain "gelu", so this package has its own two names.
+
+    Args:
+        name: str. "gelu_exact", "gelu_tanh" or the name of a Keras activation.
+
+    Returns:
+        function of a tensor.
+    """
     return _GELU_FORMS.get(name) or keras.activations.get(name)
 
 
 def initializer(config: BertConfig, seed: int | str, name: str) -> keras.initializers.Initializer:
-    """Truncated normal of the config's range. The draws of a weight follow from seed and name."""
+    """Makes the truncated normal initializer of a weight.
+
+    Args:
+        config: BertConfig. Its initializer_range is the standard deviation.
+        seed: int or str. The seed of the model's initial weights.
+        name: str. The name of the weight. Seed and name together decide its values.
+
+    Returns:
+        keras.initializers.Initializer.
+    """
     return keras.initializers.TruncatedNormal(
         stddev=config.initializer_range, seed=zlib.crc32(f"{seed}/{name}".encode())
     )
 
 
 class Dropout:
-    """Dropout whose masks follow from one seed for the whole step.
+    """Dropout that derives its masks from one seed for the whole step.
 
-    Each place of the model folds its own number into that seed.
+    Each dropout of a model combines its own number with this seed.
 
     Args:
-        rate: share of values that is dropped.
-        place: a number that no other dropout of the model has.
+        rate: float. The share of values that is dropped.
+        place: int. A number that no other dropout of the model has.
     """
 
     def __init__(self, rate: float, place: int):
@@ -66,34 +84,64 @@ class Dropout:
         self.place = place
 
     def seed(self, stem: Any) -> Any:
-        """This place's seed, int [2], from the stem of the step's; None for inference (no stem) and at a rate of 0."""
+        """Makes the seed of this dropout.
+
+        Args:
+            stem: backend.stem of the step's seed, or None for inference.
+
+        Returns:
+            int [2]. None for inference and for a rate of 0.
+        """
         return None if stem is None or self.rate == 0.0 else backend.with_number(stem, self.place)
 
     def __call__(self, values: Any, stem: Any, execution: Execution = PLAIN) -> Any:
-        """The values after dropout; unchanged for inference."""
+        """Applies dropout to values. For inference the values stay unchanged.
+
+        Args:
+            values: tensor of any shape.
+            stem: backend.stem of the step's seed, or None for inference.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            tensor of the same shape.
+        """
         return execution.fused(dropped, values, self.seed(stem), rate=self.rate)
 
 
 def dropped(values, seed, rate: float, execution: Execution):
-    """Values with a share of them zeroed, unchanged where seed is None.
+    """Applies dropout to values. Without a seed the values stay unchanged.
 
     Args:
         values: tensor of any shape.
-        seed: int [2] of the place, or None.
-        rate: share that is dropped.
-        execution: Execution.
+        seed: int [2]. The seed of this dropout, or None.
+        rate: float. The share of values that is dropped.
+        execution: Execution. How ops are executed.
+
+    Returns:
+        tensor of the same shape.
     """
     return values if seed is None else execution.dropout(values, rate, seed)
 
 
 def layer_norm(x, gamma, beta, *, epsilon: float, execution: Execution):
-    """Layer normalization (Ba et al. 2016) over the last axis, in float32, returned in the type of x."""
+    """Normalizes the last axis in float32 (layer normalization, Ba et al. 2016).
+
+    Args:
+        x: [..., H].
+        gamma: [H].
+        beta: [H].
+        epsilon: float. Added to the variance.
+        execution: Execution. How ops are executed.
+
+    Returns:
+        [..., H] in the type of x.
+    """
     return keras.ops.cast(_layer_norm(epsilon, execution)(keras.ops.cast(x, "float32"), gamma, beta), x.dtype)
 
 
 @functools.cache
 def _layer_norm(epsilon, execution):
-    """The function of (x, gamma, beta), float32, with a gradient that takes the fewest passes over x."""
+    """Makes the function of (x, gamma, beta), float32, whose gradient needs the fewest passes over x."""
     ops = keras.ops
 
     def normalized(x, gamma, beta):
@@ -116,18 +164,21 @@ def _layer_norm(epsilon, execution):
 
 
 def residual_layer_norm(x, values, bias, gamma, beta, seed, *, rate: float, epsilon: float, execution: Execution):
-    """The end of each half of a Transformer layer: LayerNorm(x + dropout(values + bias)).
+    """Ends each half of a Transformer layer: LayerNorm(x + dropout(values + bias)).
 
     Args:
-        x: [..., H], the residual.
-        values: [..., H], the output of the half, without its bias.
+        x: [..., H]. The residual.
+        values: [..., H]. The output of the half, without its bias.
         bias: [H].
         gamma: [H].
         beta: [H].
-        seed: int [2] of the dropout, or None for none.
-        rate: of the dropout.
-        epsilon: of the normalization.
-        execution: Execution.
+        seed: int [2]. The seed of the dropout, or None for no dropout.
+        rate: float. The share of values that is dropped.
+        epsilon: float. Added to the variance.
+        execution: Execution. How ops are executed.
+
+    Returns:
+        [..., H] in the type of x.
     """
     values = with_bias(execution.widened(values), bias, execution)
     wide = execution.widened(x) + dropped(values, seed, rate, execution)
@@ -135,12 +186,15 @@ def residual_layer_norm(x, values, bias, gamma, beta, seed, *, rate: float, epsi
 
 
 def with_bias(x, bias, execution: Execution):
-    """x + bias over the last axis, in the type of x.
+    """Adds a bias over the last axis, in the type of x.
 
     Args:
         x: [..., H].
         bias: [H].
-        execution: Execution.
+        execution: Execution. How ops are executed.
+
+    Returns:
+        [..., H].
     """
     return _sum_with_bias(execution)(x, keras.ops.cast(bias, x.dtype))
 
@@ -158,7 +212,17 @@ def _sum_with_bias(execution):
 
 
 def activated(x, bias, *, activation: Callable, execution: Execution):
-    """activation(x + bias), in the type of x."""
+    """Computes activation(x + bias).
+
+    Args:
+        x: [..., H].
+        bias: [H].
+        activation: function of a tensor.
+        execution: Execution. How ops are executed.
+
+    Returns:
+        [..., H] in the type of x.
+    """
     if execution.recomputes_activation and activation is _gelu_tanh:
         return _recomputed_gelu(execution)(x, bias)
     return keras.ops.cast(activation(with_bias(execution.widened(x), bias, execution)), x.dtype)
@@ -166,7 +230,7 @@ def activated(x, bias, *, activation: Callable, execution: Execution):
 
 @functools.cache
 def _recomputed_gelu(execution):
-    """The function of (x, bias) that gives gelu(x + bias) and keeps only x and bias for its gradient."""
+    """Makes the function of (x, bias) that computes gelu(x + bias) and keeps only x and bias for its gradient."""
     ops = keras.ops
 
     def biased_gelu(x, bias):
@@ -182,12 +246,12 @@ def _recomputed_gelu(execution):
 
 
 def rows_at(x, positions, execution: Execution = PLAIN):
-    """The rows of x at some positions.
+    """Gathers the vectors of x at some positions of each row.
 
     Args:
         x: [B, S, H].
-        positions: int32 [B, P], from 0 to S - 1. A position outside would be one of another row of the batch.
-        execution: Execution.
+        positions: int32 [B, P], from 0 to S - 1. A position outside this range would read another row of the batch.
+        execution: Execution. How ops are executed.
 
     Returns:
         [B, P, H].
@@ -197,22 +261,22 @@ def rows_at(x, positions, execution: Execution = PLAIN):
         return backend.rows_at_in_order(x, ops.cast(positions, "int32"))
     batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
     row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
-    # With an index into two axes the gather, and the scatter of its gradient, would go pair by pair.
+    # With an index into two axes the gather and the scatter of its gradient would process one pair at a time.
     rows = backend.rows(ops.reshape(x, (-1, x.shape[-1])), ops.reshape(ops.cast(positions, "int32") + row_start, (-1,)))
     return ops.reshape(rows, (batch_size, ops.shape(positions)[1], x.shape[-1]))
 
 
 @registered
 class LayerNorm(Configured, keras.layers.Layer):
-    """Layer normalization over the last axis, computed in float32 whatever the compute type.
+    """Layer normalization over the last axis, always in float32.
 
     Args:
-        hidden_size: H.
-        epsilon: added to the variance.
+        hidden_size: int. H.
+        epsilon: float. Added to the variance.
 
     Call arguments:
         x: [..., H].
-        execution: Execution.
+        execution: Execution. How ops are executed.
 
     Returns:
         [..., H] in the type of x.
@@ -233,15 +297,18 @@ class LayerNorm(Configured, keras.layers.Layer):
         return execution.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
 
     def of_residual(self, x, product, bias, dropout: Dropout, dropout_stem, execution: Execution = PLAIN):
-        """LayerNorm(x + dropout(product + bias)).
+        """Computes LayerNorm(x + dropout(product + bias)).
 
         Args:
-            x: [..., H].
-            product: of Execution.product.
+            x: [..., H]. The residual.
+            product: result of Execution.product.
             bias: [H].
             dropout: Dropout.
             dropout_stem: backend.stem of the step's seed, or None for inference.
-            execution: Execution.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            [..., H] in the type of x.
         """
         shape = keras.ops.shape(x)
         x = keras.ops.reshape(x, keras.ops.shape(product))
@@ -261,17 +328,17 @@ class LayerNorm(Configured, keras.layers.Layer):
 
 @registered
 class Dense(Configured, keras.layers.Layer):
-    """activation(x @ kernel + bias) over the last axis.
+    """Computes activation(x @ kernel + bias) over the last axis.
 
     Args:
-        input_size: width of the input.
-        output_size: width of the output.
+        input_size: int. The width of the input.
+        output_size: int. The width of the output.
         kernel_initializer: Keras initializer.
-        activation: a function of tensors, or None.
+        activation: function of a tensor, or None.
 
     Call arguments:
         x: [..., input_size].
-        execution: Execution.
+        execution: Execution. How ops are executed.
 
     Returns:
         [..., output_size].
@@ -300,7 +367,17 @@ class Dense(Configured, keras.layers.Layer):
         self.bias = self.add_weight(shape=(self.output_size,), initializer="zeros", name="bias", autocast=False)
 
     def product(self, x, execution: Execution = PLAIN):
-        """Execution.product with the kernel. The caller adds the bias, together with other work on each element."""
+        """Computes Execution.product with the kernel.
+
+        The caller adds the bias together with other element-wise work.
+
+        Args:
+            x: [..., input_size].
+            execution: Execution. How ops are executed.
+
+        Returns:
+            [rows, output_size] or [..., output_size]. See Execution.product.
+        """
         return execution.product(x, self.kernel)
 
     def call(self, x, execution: Execution = PLAIN):

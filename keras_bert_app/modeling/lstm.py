@@ -1,8 +1,8 @@
 """A bidirectional LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 
 TensorFlow derives the gradient of Keras' own LSTM from its loop, with lists whose elements have no known shape. A TPU
-cannot run that. Here the gradient is a loop of its own. Both directions run side by side in one loop, and all products
-that need not wait for the step before are computed at once.
+cannot run these lists. Here the gradient is a separate loop. One loop runs both directions side by side. All products
+that do not depend on the step before are computed at once.
 """
 
 import functools
@@ -14,23 +14,23 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import with_bias
 
-_DIRECTIONS, _GATES = 2, 4  # gates in the order input, forget, candidate, output
+_DIRECTIONS, _GATES = 2, 4  # The order of the gates is input, forget, candidate, output.
 
 
 @registered
 class BiLstm(Configured, keras.layers.Layer):
-    """Outputs of both directions side by side.
+    """A bidirectional LSTM that returns the outputs of both directions side by side.
 
     Args:
-        units: U, of each direction.
-        input_width: F.
+        units: int. U, the units of each direction.
+        input_width: int. F.
         kernel_initializer: Keras initializer.
         recurrent_initializer: Keras initializer.
 
     Call arguments:
         x: [B, S, F].
-        mask: [B, S], 1 or 0. The output at a 0 is 0, and the state after it starts anew.
-        execution: Execution.
+        mask: [B, S], 1 or 0. At a 0 the output is 0, and the next step starts from a zero state.
+        execution: Execution. How ops are executed.
 
     Returns:
         [B, S, 2U]: forward, backward.
@@ -71,23 +71,23 @@ class BiLstm(Configured, keras.layers.Layer):
 
 
 def _forget_nothing(shape, dtype=None):
-    """Zeros, and ones for the forget gates (Jozefowicz et al. 2015)."""
+    """Makes a bias of zeros, with ones for the forget gates (Jozefowicz et al. 2015)."""
     units = shape[0] // (_DIRECTIONS * _GATES)
     gates = keras.ops.concatenate([keras.ops.zeros(units), keras.ops.ones(units), keras.ops.zeros(2 * units)])
     return keras.ops.cast(keras.ops.tile(gates, _DIRECTIONS), dtype)
 
 
 def _backward_turned(x):
-    """[S, 2, ...] with the second direction's steps from last to first."""
+    """Reverses the steps of the second direction in [S, 2, ...]."""
     return keras.ops.stack([x[:, 0], keras.ops.flip(x[:, 1], axis=0)], axis=1)
 
 
 @functools.cache
 def _lstm(execution):
-    """The function of (gates, kernel, mask) that gives h of every step.
+    """Makes the function of (gates, kernel, mask) that computes the output of every step.
 
     gates: [S, 2, B, 4U], the contribution of the inputs to the gates. kernel: [2, U, 4U]. mask: float32 [S, 2, B, 1].
-    It returns [S, 2, B, U] in the type of gates.
+    The function returns [S, 2, B, U] in the type of gates.
     """
     ops = keras.ops
 
@@ -114,7 +114,7 @@ def _lstm(execution):
 
 
 def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution):
-    """(gradient of the gates [S, 2, B, 4U], the output before each step [2, S x B, U])."""
+    """Returns (gradient of the gates [S, 2, B, 4U], the output before each step [2, S x B, U])."""
     ops = keras.ops
     # The states before all steps, and the gates of all steps, are computed at once.
     before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
@@ -125,7 +125,7 @@ def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
     transposed = ops.transpose(kernel, (0, 2, 1))
 
     def step_back(state, place):
-        after, cell = state  # gradients of the next step's gates, and of the cell through the next step
+        after, cell = state  # Gradients of the next step's gates, and of the cell through the next step.
         output = ops.cast(upstream[place] + ops.matmul(after, transposed), "float32")
         cell = mask[place] * cell + output * of_cell[place]
         step_gates = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates[place], output * of_out[place]], axis=-1)
@@ -136,20 +136,20 @@ def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
 
 
 def _rows(x):
-    """[2, S x B, W] of [S, 2, B, W]."""
+    """Reshapes [S, 2, B, W] to [2, S x B, W]."""
     return keras.ops.reshape(keras.ops.transpose(x, (1, 0, 2, 3)), (_DIRECTIONS, -1, x.shape[-1]))
 
 
 def _factors(gates, recurrent, cells, cells_before, mask, *, execution):
-    """Factors of a step's gradients that do not depend on the next step, float32.
+    """Computes the factors of a step's gradients that do not depend on the next step.
 
     Args:
-        recurrent: [2, S x B, 4U], the contribution of the outputs before to the gates.
+        recurrent: [2, S x B, 4U]. The contribution of the previous outputs to the gates.
 
     Returns:
-        (output to output gate, output to cell, cell to the other three gates, forget gate).
+        float32 (output to output gate, output to cell, cell to the other three gates, forget gate).
     """
-    del execution  # the same in every execution
+    del execution  # Every execution computes the same. Execution.fused passes this argument.
     ops = keras.ops
     recurrent = ops.transpose(ops.reshape(recurrent, (_DIRECTIONS, -1, *ops.shape(gates)[2:])), (1, 0, 2, 3))
     into, forget, candidate, out = _activated(gates + recurrent)
@@ -162,7 +162,7 @@ def _factors(gates, recurrent, cells, cells_before, mask, *, execution):
 
 
 def _activated(gates):
-    """Input gate, forget gate, candidate and output gate in float32, [..., U] each, of [..., 4U]."""
+    """Splits [..., 4U] into input gate, forget gate, candidate and output gate, float32 [..., U] each."""
     ops = keras.ops
     into, forget, candidate, out = ops.split(ops.cast(gates, "float32"), _GATES, axis=-1)
     return ops.sigmoid(into), ops.sigmoid(forget), ops.tanh(candidate), ops.sigmoid(out)

@@ -11,33 +11,33 @@ from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, 
 
 @registered
 class BertPretrainer(Configured, keras.Model):
-    """A BERT as it is pre-trained: encoder, masked-LM head and next-sentence head.
+    """A BERT for pre-training: encoder, masked-LM head and next-sentence head.
 
     Args:
-        config: BertConfig.
-        seed: of the initial weights.
-        dtype: Keras type policy, "float32" or "mixed_bfloat16".
-        parts: names of PARTS that the model has. A part without loaded weights is left out together with its outputs,
-            so that nobody takes random numbers for answers. next_sentence needs pooler.
-        name: of the Keras model.
+        config: BertConfig. The configuration of the model.
+        seed: int. The seed of the initial weights.
+        dtype: str. Keras type policy, "float32" or "mixed_bfloat16".
+        parts: tuple of str. The names in PARTS that the model has. A model without the weights of a part omits this
+            part and its outputs, so its outputs never come from random weights. next_sentence needs pooler.
+        name: str. The name of the Keras model.
 
     Call arguments:
-        inputs: the batch dict of pipelines.pretraining_dataset. The model reads input_word_ids, input_mask,
+        inputs: dict, a batch of pipelines.pretraining_dataset. The model reads input_word_ids, input_mask,
             input_type_ids, int32 [B, S], and masked_lm_positions, int32 [B, P]. Without positions it predicts every
             place.
         dropout_seed: int [2] for training with dropout, or None for inference.
-        return_attention_scores: whether to return the attention probabilities too.
-        heads_only: whether the logits alone are wanted, as in training. The last layer then computes its output at
-            [CLS] and at masked_lm_positions, which must be given. For all other places it computes key and value only.
-            The logits and gradients are the same (with dropout the draws differ), for 0.3 of that layer's products
-            with 20 predictions in 128 places.
-        execution: Execution.
-        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
-            says True, evaluate and predict say False.
+        return_attention_scores: bool. Whether to return the attention probabilities too.
+        heads_only: bool. Whether to return only the logits, as in training. inputs must then have masked_lm_positions.
+            The last layer computes its output at [CLS] and at these positions, and elsewhere key and value only. The
+            logits and gradients stay the same, but dropout draws other masks. With 20 predictions in 128 places the
+            last layer needs 0.3 of its products.
+        execution: Execution. How ops are executed.
+        training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
+            Keras passes True in fit, and False in evaluate and predict.
 
     Returns:
-        the encoder's dict, with mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2]; with heads_only these
-        alone.
+        dict: the outputs of the encoder, mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2]. With heads_only
+        only the logits.
     """
 
     CONFIGURED = ("config", "seed", "parts")
@@ -61,7 +61,7 @@ class BertPretrainer(Configured, keras.Model):
         self.next_sentence = (
             NextSentenceHead(config, seed, dtype=dtype, name="next_sentence") if "next_sentence" in self.parts else None
         )
-        # In build() Keras would put the model's own name before the paths of the heads.
+        # The constructor builds the heads, because in build() Keras would put the model's name before their paths.
         for head in (self.masked_lm, self.next_sentence):
             if head:
                 head.build()

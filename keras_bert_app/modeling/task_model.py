@@ -13,10 +13,10 @@ from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, 
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.lstm import BiLstm
 
-# The output layer reads a vector of each text, of each of an example's several texts, or of each token.
+# The output layer reads one vector for each text, for each of an example's choices, or for each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # the keys of a batch that the model reads
-_DROPOUT_PLACE = 1_000_000  # beyond all of the encoder's
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # The model reads these keys of a batch.
+_DROPOUT_PLACE = 1_000_000  # Larger than every place number in the encoder.
 
 
 @registered
@@ -25,17 +25,17 @@ class Head:
     """The layers that a task puts on an encoder.
 
     Attributes:
-        stands_on: TEXT, CHOICES or TOKENS.
-        num_outputs: n, the outputs for each text or token.
-        layers: states that are read: "last", "last_four" (side by side) or "scalar_mix" (Peters et al. 2018, ELMo,
-            equation 1).
-        pooling: how a text's tokens become one vector: "cls" (through BERT's pooler where layers is "last"), "mean",
-            "max", or "concat" of [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
-        windows: how several rows of one text are joined: "" (one row), "logits" (the mean of their logits) or "lstm".
-        bilstm_units: units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM); 0 for none.
-        dropout: rate under the output layer.
-        scale: for regression, answer = scale * output + offset.
-        offset: see scale.
+        stands_on: str. TEXT, CHOICES or TOKENS.
+        num_outputs: int. n, the outputs for each text or token.
+        layers: str. The states that the head reads: "last", "last_four" (side by side) or "scalar_mix" (Peters et al.
+            2018, ELMo, equation 1).
+        pooling: str. The way from a text's tokens to one vector: "cls" (through BERT's pooler if the head has_pooler),
+            "mean", "max", or "concat" of [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
+        windows: str. The way to join several rows of one text: "" (one row), "logits" (mean of their logits) or "lstm".
+        bilstm_units: int. Units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM), or 0.
+        dropout: float. The dropout rate under the output layer.
+        scale: float. For regression, answer = scale * output + offset.
+        offset: float. See scale.
     """
 
     stands_on: str
@@ -49,12 +49,19 @@ class Head:
     offset: float = 0.0
 
     def get_config(self) -> dict[str, str | int | float]:
-        """The arguments that make an equal head."""
+        """Returns the arguments that make an equal head."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, str | int | float]) -> "Head":
-        """Makes a head from the dict of get_config."""
+        """Makes a head from the dict of get_config.
+
+        Args:
+            config: dict. The result of get_config.
+
+        Returns:
+            Head.
+        """
         return cls(**config)
 
     @property
@@ -64,7 +71,7 @@ class Head:
 
     @property
     def is_plain(self) -> bool:
-        """Whether this is the head of BERT's own fine-tuning, which other libraries know."""
+        """Whether this is the head of BERT's own fine-tuning. Other libraries have only this head."""
         return (
             self.layers == "last"
             and not self.bilstm_units
@@ -75,13 +82,16 @@ class Head:
 
 @registered
 class ScalarMix(Configured, keras.layers.Layer):
-    """gamma * sum of softmax(w)_i h_i over the embeddings and all layers.
+    """Computes gamma * sum of softmax(w)_i h_i over the embeddings and all layers.
 
     Args:
-        num_layers: number of the h_i.
+        num_layers: int. The number of the h_i.
 
     Call arguments:
-        layers: list of [B, S, H].
+        layers: list of [B, S, H]. The h_i.
+
+    Returns:
+        [B, S, H].
     """
 
     CONFIGURED = ("num_layers",)
@@ -95,7 +105,7 @@ class ScalarMix(Configured, keras.layers.Layer):
         self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma", autocast=False)
 
     def shares(self):
-        """The share of each layer, [num_layers]."""
+        """Returns the share of each layer, [num_layers]."""
         return keras.ops.softmax(self.scores)
 
     def call(self, layers):
@@ -105,29 +115,29 @@ class ScalarMix(Configured, keras.layers.Layer):
 
 @registered
 class BertTaskModel(Configured, keras.Model):
-    """An encoder and a Head.
+    """An encoder with the layers that a Head describes.
 
     Args:
-        config: BertConfig.
-        head: Head.
-        seed: of the initial weights.
-        dtype: Keras type policy, "float32" or "mixed_bfloat16". The output layer always computes in float32.
-        encoder_has_dropout: False for an encoder that is not trained. The head then learns from the vectors that it
-            will answer with.
-        passes: how often a training batch goes through the model, 1 or 2, each time with other dropout.
-        name: of the Keras model.
+        config: BertConfig. The configuration of the encoder.
+        head: Head. The layers on the encoder.
+        seed: int. The seed of the initial weights.
+        dtype: str. Keras type policy, "float32" or "mixed_bfloat16". The output layer always computes in float32.
+        encoder_has_dropout: bool. False for an encoder that is not trained. The head then trains on the same vectors
+            that inference gives.
+        passes: int. The number of passes of a training batch through the model, 1 or 2, each with other dropout.
+        name: str. The name of the Keras model.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; [B, G, S] for a head on CHOICES or
-            with windows. A window whose mask is all 0 is absent.
+            with windows. A window with a mask of zeros is absent.
         dropout_seed: int [2] for training with dropout, or None for inference.
-        execution: Execution.
-        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
-            says True, evaluate and predict say False.
+        execution: Execution. How ops are executed.
+        training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
+            Keras passes True in fit, and False in evaluate and predict.
 
     Returns:
-        dict: logits, float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. Training in two passes adds
-            logits_again, those of the second pass.
+        dict: logits, float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. With two passes in training also
+        logits_again, the logits of the second pass.
     """
 
     CONFIGURED = ("config", "head", "seed", "encoder_has_dropout", "passes")
@@ -151,7 +161,7 @@ class BertTaskModel(Configured, keras.Model):
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
-        # A BiLSTM over tokens is pooled afterwards; one over windows reads pooled vectors.
+        # Pooling follows a BiLSTM over tokens. An LSTM over windows reads pooled vectors.
         if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
             width *= 3
         self.scalar_mix = self.bilstm = self.window_lstm = None
@@ -166,7 +176,7 @@ class BertTaskModel(Configured, keras.Model):
             width = 2 * (config.hidden_size // 2)
         self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
-        # bfloat16 scores would have steps of 1/64 and coarser, and would tie.
+        # bfloat16 scores would have steps of 1/64 or more, so different scores could become equal.
         self.classifier = Dense(
             width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier"
         )
@@ -175,7 +185,7 @@ class BertTaskModel(Configured, keras.Model):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of its parts, as interop.weights.part_of gives them."""
+        """The names of the model's parts. See interop.weights.part_of."""
         optional = {
             "pooler": self.head.has_pooler,
             "scalar_mix": self.scalar_mix,
@@ -188,7 +198,7 @@ class BertTaskModel(Configured, keras.Model):
         dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         if dropout_seed is None or self.passes == 1:
             return {"logits": self._logits(inputs, dropout_seed, execution)}
-        # Both passes are rows of one batch, whose dropout differs by place.
+        # Both passes are rows of one batch. Dropout differs between rows, so the passes differ.
         twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in INPUTS}
         logits = keras.ops.split(self._logits(twice, dropout_seed, execution), 2)
         return dict(zip(("logits", "logits_again"), logits, strict=True))
@@ -201,7 +211,7 @@ class BertTaskModel(Configured, keras.Model):
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
-        # The pooler reads the last layer at [CLS] alone.
+        # The pooler reads only the last layer at [CLS].
         cls_only = ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else None
         outputs = self.encoder(
             inputs,
@@ -241,12 +251,12 @@ class BertTaskModel(Configured, keras.Model):
 
 
 def pooled(x, mask, pooling: str):
-    """One vector for each row, of the places where its mask is 1.
+    """Pools each row to one vector. The mean and the maximum ignore places with mask 0.
 
     Args:
         x: [B, S, F].
-        mask: [B, S].
-        pooling: "cls", "mean", "max" or "concat" (of all three).
+        mask: [B, S], 1 or 0.
+        pooling: str. "cls" (place 0), "mean", "max" or "concat" (of all three).
 
     Returns:
         [B, F], or [B, 3F] for "concat".
@@ -264,7 +274,7 @@ def pooled(x, mask, pooling: str):
 
 
 def _bilstm(units, input_width, config, seed, dtype, name):
-    """A bidirectional LSTM, built; its initial weights follow from the seed."""
+    """Makes and builds a bidirectional LSTM. The seed decides its initial weights."""
     layer = BiLstm(
         units,
         input_width,

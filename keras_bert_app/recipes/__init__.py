@@ -1,7 +1,8 @@
-"""Recipes: named sets of options for `pretrain`. The docstring of each file has the command, the cost and the result.
+"""Recipes: named sets of options for `pretrain`.
 
+The docstring of each file has the command, the cost and the result.
 A recipe has CONFIG (a published size), MODEL (keys of BertConfig) and RUN (fields of PretrainingConfig). `pretrain
---recipe=NAME` uses these values as its defaults. Flags that the user gives go before them.
+--recipe=NAME` uses these values as its defaults. A flag that the user gives overrides the value of the recipe.
 """
 
 import importlib
@@ -22,6 +23,9 @@ def recipe_names() -> list[str]:
 def load_recipe(name: str) -> ModuleType:
     """Loads the module of a recipe.
 
+    Args:
+        name: a name that recipe_names returns.
+
     Raises:
         UserError: the name is unknown. The message names the nearest recipe.
     """
@@ -31,15 +35,15 @@ def load_recipe(name: str) -> ModuleType:
 
 
 def run_values(recipe: ModuleType | None, given: Mapping[str, Any], is_resumed: bool = False) -> dict[str, Any]:
-    """The values of a command: those of its recipe, and before them the flags that the user gave.
+    """The values of a command's options: those of its recipe, overridden by the flags of the user.
 
-    Ramps and warm-up are given either in steps or as a share of the run. The recipe's way yields to the user's, and a
-    run that is resumed keeps its own.
+    Ramps and warm-up have two forms: a number of steps, or a share of the run. If the user gives one form, the function
+    drops both forms of the recipe. It also drops them for a resumed run, which keeps its own values.
 
     Args:
         recipe: module of a recipe, or None.
         given: dict name -> value of the flags.
-        is_resumed: whether the command goes on with a run.
+        is_resumed: whether the command resumes a run.
     """
     values = dict(recipe.RUN) if recipe else {}
     for names in PretrainingConfig.SHARES.items():

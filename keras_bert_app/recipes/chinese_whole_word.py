@@ -7,7 +7,7 @@ WORDS is a list of Chinese words, one per line. The longest match from the left 
 split at spaces (prepare_corpus --segmenter=jieba) needs no list: give --masking=segmented --lexicon_file=. In a
 Chinese vocabulary every character is a piece of its own. Google's whole-word masking would therefore mask single
 characters.
-Cost: that of `original`. It has not been run here at full size.
+Cost: as for `original`. The recipe has not been run here at full size.
 """
 
 CONFIG = "base"

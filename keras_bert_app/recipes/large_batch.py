@@ -1,12 +1,12 @@
-"""Large batches with LAMB (You et al. 2020): the same number of examples in fewer steps, for many devices.
+"""Large batches with LAMB (You et al. 2020) for many devices: as many examples in fewer steps.
 
     python -m keras_bert_app.cli.pretrain --recipe=large_batch --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 
 Learning rate, warm-up and steps are those of the paper for a batch of 4,096 rows. On few devices
---gradient_accumulation_steps splits the rows of a replica into parts; the result stays that of the whole batch.
-Cost: 125,000 steps of 4,096 x 128 tokens. Expected result with --config=tiny after ten minutes on one CPU core, which
-are 130 steps of 256 rows, one seed: held-out MLM accuracy 0.032, unigram 0.046 (docs/results/pretraining.md). It has
-not been run here at full length.
+--gradient_accumulation_steps splits the rows of a replica into parts; the result is that of the whole batch.
+Cost: 125,000 steps of 4,096 x 128 tokens. The recipe has not been run here at full length. Expected result with
+--config=tiny after ten minutes on one CPU core (130 steps of 256 rows, one seed): held-out MLM accuracy 0.032, unigram
+baseline 0.046 (docs/results/pretraining.md).
 """
 
 CONFIG = "base"

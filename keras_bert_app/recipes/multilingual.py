@@ -1,11 +1,13 @@
-"""Several languages in one model (M-BERT). Large languages are sampled less, small languages are sampled more.
+"""Several languages in one model (M-BERT).
+
+The examples contain less of large languages, and more of small languages, than the texts do.
 
     python -m keras_bert_app.cli.learn_vocab --input_files='en/*,de/*,zh/*' --vocab_size=119547 --do_lower_case=false \\
         --vocab_file=VOCAB
     python -m keras_bert_app.cli.pretrain --recipe=multilingual --corpus_dir=EN,DE,ZH --vocab_file=VOCAB --workdir=RUN
 
-Each language is a corpus of its own, made by prepare_corpus. `pretrain` prints the share of each in the examples.
-Cost: that of `original`. It has not been run here at full size.
+Each language is a corpus of its own, which prepare_corpus makes. `pretrain` prints the share of each in the examples.
+Cost: as for `original`. The recipe has not been run here at full size.
 """
 
 CONFIG = "base"

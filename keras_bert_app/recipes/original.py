@@ -1,4 +1,4 @@
-"""BERT as google-research/bert trains it, first phase: 128 tokens per row (Devlin et al. 2019, appendix A.2).
+"""The first phase of BERT, with 128 tokens per row (Devlin et al. 2019, appendix A.2).
 
     python -m keras_bert_app.cli.pretrain --recipe=original --config=base --corpus_dir=CORPUS --vocab_file=VOCAB \\
         --workdir=RUN
@@ -7,7 +7,8 @@ The phase has nine tenths of the steps. --config takes tiny, mini, small, medium
 continues with 512 tokens.
 Cost: both phases together took the authors 4 days on 16 TPU chips for base, and 4 days on 64 chips for large. Expected
 result with --config=tiny after ten minutes on one CPU core, a thousandth of the examples, three seeds: held-out MLM
-accuracy 0.060 to 0.066, unigram 0.046 (docs/results/pretraining.md). It has not been run here at full length.
+accuracy 0.060 to 0.066, unigram baseline 0.046 (docs/results/pretraining.md). The recipe has not been run here at full
+length.
 """
 
 CONFIG = "base"

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its step, where the data goes on, and size and sha256 of every file."""
+"""The manifest of a checkpoint: step, position in the data, and size and sha256 of every file."""
 
 import hashlib
 import json
@@ -12,28 +12,31 @@ from keras_bert_app.files import check_in_folder, read_whole
 from keras_bert_app.runs.work_directory import CHECKPOINT_MANIFEST
 from pipelines import storage
 
-_MAX_BYTES = 1 << 26  # It has a row for each step since the last line of metrics.jsonl.
+_MAX_BYTES = 1 << 26  # The manifest has a row for each step since the last line of metrics.jsonl.
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:
-    """JSON with a sha256 of itself, which shows a flipped digit of the step or the position.
+    """Makes the JSON text of a manifest, with a sha256 of its content.
+
+    The sha256 reveals a changed digit of the step or the position.
 
     Args:
-        manifest: its values, without the sha256.
+        manifest: the values, without the sha256.
     """
     digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     return json.dumps({**manifest, "sha256": digest}, indent=1) + "\n"
 
 
 def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
-    """The manifest of a checkpoint.
+    """Reads the manifest of a checkpoint, and compares the files with it.
 
     Args:
         directory: the checkpoint.
-        verify: whether all files are read and compared with the sizes and hashes of the manifest.
+        verify: whether the function reads all files and compares their sizes and hashes.
 
     Raises:
-        UserError: the manifest is damaged, or a file differs; the message names the first, expected and found.
+        UserError: the manifest is damaged, or a file differs. The message names the first such file, and the expected
+            and found values.
     """
     path = os.path.join(directory, CHECKPOINT_MANIFEST)
     try:
@@ -54,10 +57,10 @@ def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
 
 
 def _check_manifest(manifest):
-    """Refuses the manifest of an unknown source that has other values than `save` and `save_best` write.
+    """Checks the types of a manifest's values, because its source may be unknown.
 
     Raises:
-        ValueError: the first such value.
+        ValueError: a value is not of the kind that `save` and `save_best` write.
     """
 
     def are_numbers(values):
@@ -95,7 +98,7 @@ def _check_file(directory, name, expected):
     path = os.path.join(directory, name)
     check_in_folder(path, directory)
     size = storage.size_of(path) if storage.exists(path) else 0
-    # A file of another size is not read: it may be of any size.
+    # The function does not read a file of another size, because the file may be very large.
     sha256 = fingerprint(path)["sha256"] if size == expected["bytes"] else "another size"
     if {"bytes": size, "sha256": sha256} != expected:
         raise UserError(
@@ -106,7 +109,11 @@ def _check_file(directory, name, expected):
 
 
 def fingerprint(path: str) -> dict[str, Any]:
-    """Size and sha256 of a file, as a manifest has them."""
+    """Size and sha256 of a file, as a manifest has them.
+
+    Args:
+        path: the file.
+    """
     if not storage.exists(path):
         return {"bytes": 0, "sha256": "no such file"}
     return {"bytes": storage.size_of(path), "sha256": storage.sha256_of(path)}

@@ -1,8 +1,10 @@
-"""Checkpoints: one directory each, written under a temporary name, renamed when whole, verified when read.
+"""Checkpoints of a run, each in its own directory.
+
+`save` writes a checkpoint under a temporary name and renames it when it is whole. `restore` verifies its files.
 
 WORKDIR/checkpoints/step-00000100/ holds TensorFlow's checkpoint files and manifest.json. The manifest has the step, the
 position in the data, and size and sha256 of every file. An object store (gs://) copies files one by one to rename a
-directory, so there the manifest, which is written last, makes a checkpoint whole.
+directory. There the manifest, which is written last, marks a whole checkpoint.
 """
 
 import math
@@ -26,7 +28,11 @@ _PREFIX = "checkpoint"
 
 
 def model_variables(model: Any) -> dict[str, tf.Variable]:
-    """dict path -> tf.Variable of all weights, in the order in which they were made."""
+    """dict path -> tf.Variable of all weights, in the order in which they were made.
+
+    Args:
+        model: a Keras model.
+    """
     return {variable.path: variable.value for variable in model.weights}
 
 
@@ -52,14 +58,14 @@ def save(
         model: a Keras model.
         optimizer: an Optimizer, whose slots are saved.
         step: number of steps that were taken.
-        position: where the data goes on.
+        position: position in the data to go on from.
         keep: number of checkpoints that are kept.
-        keep_every: checkpoints of multiples of so many steps are never deleted; 0 for none.
+        keep_every: checkpoints whose step is a multiple of this number are never deleted; 0 for none.
         unlogged: rows of the steps since the last line of metrics.jsonl. The next line of a resumed run then equals
             that of an uninterrupted one.
         seconds: time that the run has taken so far.
         evaluation_due: whether an evaluation comes next.
-        clock: seconds of the run's schedule, see training.pace; None where they are those of the run.
+        clock: seconds that the schedule of the run counts, see training.pace; None if they equal `seconds`.
 
     Returns:
         the directory of the checkpoint.
@@ -84,13 +90,13 @@ def save(
 
 
 def save_variables(workdir: str, variables: Mapping[str, tf.Variable], step: int = 0, kind: str = "step") -> str:
-    """Writes a checkpoint of a model alone, from which no run goes on.
+    """Writes a checkpoint that holds only a model. No run can go on from it.
 
     Args:
         workdir: the work directory.
         variables: dict path -> tf.Variable.
         step: number in the name.
-        kind: "step", or "best" for weights that give the answers.
+        kind: "step", or "best" for the best weights of a run.
 
     Returns:
         the directory of the checkpoint.
@@ -105,10 +111,10 @@ def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float])
         workdir: the work directory.
         model: a Keras model.
         step: number of steps that were taken.
-        figures: its scores, which the manifest keeps.
+        figures: scores of the weights. The manifest keeps them.
     """
     earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
-    # A step that is taken again by the clock ends in another state. A finished run that evaluates again has the same.
+    # A run with a time budget that repeats a step gets other weights. A finished run that evaluates again does not.
     has_changed = any(
         path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures
         for path in earlier
@@ -120,21 +126,28 @@ def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float])
 
 
 def forget_best(workdir: str) -> None:
-    """Removes the best weights of an earlier start, where a run is begun anew."""
+    """Removes the best weights of an earlier start, before a run begins anew.
+
+    Args:
+        workdir: the work directory.
+    """
     for directory in best_checkpoints(workdir):
         storage.remove_tree(directory)
 
 
 def _write(workdir, name, step, tracked, notes, replaces=False):
-    """Writes checkpoints/NAME with the tracked objects, and with notes in its manifest. Returns the directory.
+    """Writes checkpoints/NAME with the tracked objects, and with notes in its manifest.
 
     Args:
-        replaces: whether a whole checkpoint of this name is written anew. For a moment there is none then.
+        replaces: whether to write an existing whole checkpoint again. For a moment there is no whole checkpoint then.
+
+    Returns:
+        the directory.
     """
     root = work_directory.path_in(workdir, "checkpoints")
     directory = os.path.join(root, name)
     if not replaces and _is_whole(directory):
-        return directory  # a step has one state
+        return directory  # a step has only one state
     for broken_off in work_directory.unfinished(workdir):
         storage.remove_tree(broken_off)
     with storage.whole_directory(directory, os.path.join(root, f"writing-{name}"), durable=True) as place:
@@ -147,7 +160,7 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
 
 
 def _options():
-    """Options that let this process write the files, since a TPU's other hosts have disks of their own."""
+    """Options that make this process write the files, because other hosts of a TPU have their own disks."""
     return tf.train.CheckpointOptions(
         experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None
     )
@@ -161,17 +174,33 @@ def _is_whole(directory):
 
 
 def list_checkpoints(workdir: str) -> list[str]:
-    """Directories of the whole checkpoints that a run may go on from, oldest first."""
+    """Directories of the whole checkpoints that a run may go on from, oldest first.
+
+    Args:
+        workdir: the work directory.
+    """
     return checkpoint_directories(workdir, "step")
 
 
 def best_checkpoints(workdir: str) -> list[str]:
-    """Directory of the best weights of a fine-tuning run, [] for none; two while they change."""
+    """Directories of the best weights of a fine-tuning run: none, one, or two during a change.
+
+    Args:
+        workdir: the work directory.
+    """
     return checkpoint_directories(workdir, "best")
 
 
 def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]:
-    """Reads a checkpoint into a model, and into the slots of an optimizer if one is given. Returns its manifest.
+    """Reads a checkpoint into a model, and into the slots of an optimizer if one is given.
+
+    Args:
+        directory: the checkpoint.
+        model: a Keras model.
+        optimizer: Optimizer, or None.
+
+    Returns:
+        The manifest of the checkpoint.
 
     Raises:
         UserError: the checkpoint is damaged, or does not fit the model.
@@ -182,7 +211,7 @@ def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]
             f"checkpoint {directory}: holds weights alone, from which no run goes on; start another --workdir with "
             f"--init_checkpoint={directory}"
         )
-    tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))  # TensorFlow itself trusts the index.
+    tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))  # checks the index, which TensorFlow trusts
     tracked = _tracked(model, optimizer)
     try:
         status = _read(tracked, directory)
@@ -208,7 +237,13 @@ def _read(tracked, directory):
 
 
 def read_tensors(directory: str) -> tuple[dict[str, np.ndarray], int]:
-    """(dict path -> array of a checkpoint's model, number of optimizer slots beside them), without building the model.
+    """Reads the weights of a checkpoint without building the model.
+
+    Args:
+        directory: the checkpoint.
+
+    Returns:
+        (dict path -> array, number of other variables, such as optimizer slots).
 
     Raises:
         UserError: the checkpoint is damaged.
@@ -233,7 +268,11 @@ def read_tensors(directory: str) -> tuple[dict[str, np.ndarray], int]:
 
 
 def check_size(directory: str, config: BertConfig) -> None:
-    """Refuses a configuration of a larger model than a checkpoint holds, before a model of that size is made.
+    """Checks that a checkpoint is large enough for a configuration, before the model is made.
+
+    Args:
+        directory: the checkpoint.
+        config: BertConfig.
 
     Raises:
         UserError: the checkpoint has fewer numbers than the embeddings and layers of the configuration alone.
@@ -241,7 +280,7 @@ def check_size(directory: str, config: BertConfig) -> None:
     checkpoint = tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))
     stored = sum(math.prod(shape) for key, shape in checkpoint.shapes.items() if key.startswith("model/"))
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
-    # The matrices of attention are left out, since heads may have been pruned.
+    # The sum leaves out the matrices of attention, because heads may have been pruned.
     needed = config.hidden_size * (rows + 2 * config.num_hidden_layers * config.intermediate_size)
     if needed > stored:
         raise UserError(
@@ -251,15 +290,25 @@ def check_size(directory: str, config: BertConfig) -> None:
 
 
 def is_checkpoint_name(path: str) -> bool:
-    """Whether a path has the name of a checkpoint in a work directory: .../checkpoints/step-N or best-N."""
+    """Whether a path has the name of a checkpoint: .../checkpoints/step-N or best-N.
+
+    Args:
+        path: the path, which need not exist.
+    """
     path = str(path).rstrip("/")
     return bool(CHECKPOINT_NAME.search(path)) and os.path.basename(os.path.dirname(path)) == "checkpoints"
 
 
 def find(path: str) -> tuple[str, str]:
-    """(run directory, checkpoint directory) of a path that names either.
+    """Finds the run and the checkpoint that a path names.
 
-    The best checkpoint of a run comes before its newest.
+    The path names a run or a checkpoint. The best checkpoint of a run comes before its newest.
+
+    Args:
+        path: the path.
+
+    Returns:
+        (run directory, checkpoint directory).
 
     Raises:
         UserError: the path is neither, or the run has saved nothing yet.

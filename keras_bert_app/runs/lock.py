@@ -1,4 +1,4 @@
-"""At most one run at a time in a work directory."""
+"""Locks a work directory, so that at most one run uses it at a time."""
 
 import contextlib
 import errno
@@ -15,8 +15,11 @@ from pipelines import storage
 def locked(workdir: str) -> Iterator[None]:
     """Keeps other processes from locking the work directory while the block runs.
 
-    The file WORKDIR/.lock stays behind. The lock is the kernel's (flock) and ends with the process, so that a killed
-    run leaves none. Remote paths and file systems without such locks are not guarded.
+    The kernel releases the lock (flock) when the process ends, so a killed run leaves no lock. The file
+    WORKDIR/.lock stays. The function does not protect remote paths, or file systems without such locks.
+
+    Args:
+        workdir: the work directory.
 
     Raises:
         UserError: another run holds the lock.

@@ -1,4 +1,7 @@
-"""The keys of a work directory's config.json beside those of the model, checked: the directory may be a stranger's."""
+"""Checks the keys of config.json that are not keys of the model.
+
+The check is strict, because the work directory may come from a stranger.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -6,19 +9,21 @@ from typing import Any
 
 from keras_bert_app.errors import UserError
 
-_MOST_OUTPUTS = 1_000_000  # of a head; more would only exhaust the memory
-_SHOWN = 60  # characters of a wrong value
+_MOST_OUTPUTS = 1_000_000  # limit of a head; more outputs would only exhaust the memory
+_SHOWN = 60  # number of characters of a wrong value that a message shows
 
 
 def check(path: str, values: Mapping[str, Any]) -> None:
-    """Refuses values of other types than a run writes, so that no reader of config.json needs to ask.
+    """Checks that the values of config.json have the types that a run writes.
+
+    Readers of config.json then need no checks of their own.
 
     Args:
         path: the file, for the message.
         values: its content.
 
     Raises:
-        UserError: the message names the first wrong key, its value and what was expected.
+        UserError: the message names the first wrong key, its value and the expected value.
     """
     for name, (is_right, expected) in _NOTES.items():
         if name in values and not is_right(values[name]):
@@ -63,7 +68,7 @@ def _is_one_of(*names: str) -> tuple[Callable[[Any], bool], str]:
 
 
 _TABLE, _TEXT, _TEXTS = (_is_table, "an object"), (_is_text, "a text"), (_are_texts, "a list of texts")
-# Key of config.json -> (whether a value may stand there, the words for it).
+# Key of config.json -> (function that says whether a value is valid, description of valid values).
 _NOTES = {
     "vocab_sha256": _TEXT,
     "pretraining": _TABLE,
@@ -79,7 +84,7 @@ _NOTES = {
     "converted_from": _TEXT,
     "pruned_from": _TEXT,
 }
-# Fields of modeling.task_model.Head, and the values of those that config.json may lack.
+# Fields of modeling.task_model.Head. _ABSENT has the values of the fields that config.json may lack.
 _HEAD = {
     "stands_on": _is_one_of("text", "choices", "tokens"),
     "num_outputs": _is_whole(1, _MOST_OUTPUTS),

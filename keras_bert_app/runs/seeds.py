@@ -1,4 +1,4 @@
-"""Runs of several seeds: WORKDIR/seed-N, and a results.json over all of them."""
+"""Finds the runs of several seeds: WORKDIR/seed-N, with one results.json for all of them."""
 
 import os
 
@@ -9,21 +9,36 @@ from pipelines import storage
 
 
 def has_several(workdir: str) -> bool:
-    """Whether a path is the work directory of runs of several seeds that ended."""
+    """Whether a directory holds runs of several seeds that have ended.
+
+    Args:
+        workdir: the work directory.
+    """
     return bool(_results(workdir))
 
 
 def best(workdir: str) -> str:
-    """The directory of the seed whose examples of choice score best; the path itself where it has no several seeds."""
+    """The directory of the seed with the best score on the examples that chose its weights.
+
+    Args:
+        workdir: the work directory.
+
+    Returns:
+        The directory; the path itself if it does not hold several seeds.
+    """
     if not (values := _results(workdir)):
         return workdir
     return _directory(workdir, max((run for run in values["runs"] if "failed" not in run), key=_score))
 
 
 def sound(workdir: str) -> list[str]:
-    """Directories of the seeds that ended better than the baseline, the best one first.
+    """Directories of the seeds that scored better than the baseline, the best seed first.
 
-    A path without several seeds is the only entry.
+    Args:
+        workdir: the work directory.
+
+    Returns:
+        The directories; only the path itself if it does not hold several seeds.
     """
     if not (values := _results(workdir)):
         return [workdir]
@@ -33,7 +48,7 @@ def sound(workdir: str) -> list[str]:
 
 
 def _results(workdir):
-    """results.json over several seeds; {} where there is none, or one of another program, as beside many models."""
+    """Reads results.json over several seeds; {} if there is none, or another program wrote it."""
     path = os.path.join(str(workdir), "results.json")
     if not storage.is_file(path) or work_directory.is_started(workdir):
         return {}
@@ -71,10 +86,13 @@ def _directory(workdir, run):
 
 
 def best_run(workdir: str) -> str:
-    """The directory of the best seed, as of best.
+    """The directory of the best seed, see `best`.
+
+    Args:
+        workdir: the work directory.
 
     Raises:
-        UserError: no run lives there.
+        UserError: the directory holds no run.
     """
     directory = best(workdir)
     if not work_directory.is_started(directory):

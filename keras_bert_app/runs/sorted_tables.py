@@ -18,7 +18,7 @@ _MAX_KEY_SIZE = 1000
 
 
 def table_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Generates the entries of a table in the order of their keys. Does not verify checksums.
+    """Generates the entries of a table in the order of their keys. It does not verify checksums.
 
     Args:
         data: bytes. Content of the whole file.

@@ -25,7 +25,7 @@ from pipelines import storage
 
 _MAX_INDEX_BYTES = 1 << 24  # The index of BERT-large with its optimizer slots has 100 KB.
 _MAX_SHARDS = 10_000
-_MAX_STATE_BYTES = 1 << 16  # of the file `checkpoint` that are read
+_MAX_STATE_BYTES = 1 << 16  # The largest part of the file `checkpoint` that is read.
 _MAX_RANK = 254  # The limit of TensorShape.
 _MAX_ELEMENTS = 1 << 60
 _LENGTH_CHECKSUM_SIZE = 4  # A string tensor has this checksum between its lengths and its bytes.
@@ -64,7 +64,7 @@ class Checkpoint:
     dtypes: dict
     _entries: dict
     _reader: object
-    _links: contextlib.ExitStack  # keeps the links that the reader needs for a prefix with wildcards
+    _links: contextlib.ExitStack  # keeps the links alive that the reader needs for a prefix with wildcards
 
     def tensor(self, name: str):
         """Reads one tensor.
@@ -131,7 +131,7 @@ def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
             raise _damaged(prefix, f"{name} and {next_name} share bytes")
     links = contextlib.ExitStack()
     try:
-        # tf.train.load_checkpoint takes a prefix in some object stores for a directory.
+        # tf.train.load_checkpoint mistakes a prefix in some object stores for a directory.
         reader = tf.compat.v1.train.NewCheckpointReader(_literal_prefix(prefix, header.num_shards, links))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise _damaged(prefix, f"TensorFlow cannot open it: {_first_line(error)}") from None
@@ -139,7 +139,7 @@ def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
 
 
 def _literal_prefix(prefix, num_shards, links):
-    """A prefix of the same files that TensorFlow does not take for a pattern; `links` keeps it alive."""
+    """A prefix of the same files that TensorFlow does not mistake for a pattern. `links` keeps it alive."""
     if not storage.has_wildcards(prefix):
         return prefix
     endings = [".index", *(_data_file("", shard, num_shards) for shard in range(num_shards))]
@@ -268,7 +268,10 @@ def _checked_shape(prefix, name, entry, shard_sizes):
 
 
 def _named_by_state_file(directory):
-    """The newest checkpoint that the file `checkpoint` names, or None. Its directory may be another machine's."""
+    """The name of the newest checkpoint in the file `checkpoint`, or None.
+
+    The function drops the directory, because the file may come from another machine.
+    """
     path = os.path.join(directory, "checkpoint")
     if not storage.is_file(path):
         return None

@@ -20,20 +20,20 @@ from keras_bert_app.runs import run_notes
 from pipelines import storage
 
 CHECKPOINT_NAME = re.compile(r"(step|best)-(\d+)/?$")
-# In an object store this file makes a checkpoint whole: it is written last.
+# This file is written last. In an object store it marks a whole checkpoint.
 CHECKPOINT_MANIFEST = "manifest.json"
 _MAX_VOCABULARY_BYTES = 100_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class ExistingRun:
-    """The content of a work directory at the start of a command. It is read once and passed on.
+    """The content of a work directory at the start of a command, which reads it once.
 
     Attributes:
         directory: the work directory.
-        values: dict of config.json; {} where no run was started.
+        values: dict of config.json; {} if no run was started.
         checkpoints: directories of the whole checkpoints that the run may go on from, oldest first.
-        unfinished: directories of checkpoints whose saving was broken off.
+        unfinished: directories of checkpoints whose saving was interrupted.
     """
 
     directory: str
@@ -43,7 +43,10 @@ class ExistingRun:
 
     @classmethod
     def read(cls, directory: str) -> "ExistingRun":
-        """Looks at a work directory, which need not be there.
+        """Reads a work directory, which need not exist.
+
+        Args:
+            directory: the work directory.
 
         Raises:
             UserError: config.json is no JSON object, or has values that no run writes.
@@ -56,10 +59,10 @@ class ExistingRun:
         return cls(directory, values, tuple(checkpoint_directories(directory)), tuple(unfinished(directory)))
 
     def check_unchanged(self) -> None:
-        """Compares the checkpoints with those that lie there now; call it when the directory is locked.
+        """Checks that the checkpoints are still the same. Call it after the directory is locked.
 
         Raises:
-            UserError: another process saved or removed a checkpoint since this command looked.
+            UserError: another process has saved or removed a checkpoint since this command read the directory.
         """
         now = tuple(checkpoint_directories(self.directory))
         if now != self.checkpoints:
@@ -76,14 +79,17 @@ class ExistingRun:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the run has saved a checkpoint. Until then it may be begun anew with other values."""
+        """Whether the run has saved a checkpoint. Before that, it may start again with other values."""
         return bool(self.checkpoints)
 
     def config(self, run_class: type[TrainingConfig] = PretrainingConfig) -> tuple[BertConfig, TrainingConfig]:
         """(BertConfig, configuration of the run).
 
+        Args:
+            run_class: PretrainingConfig or FinetuningConfig.
+
         Raises:
-            UserError: the directory holds no run of this class, or a value that is not valid.
+            UserError: the directory holds no run of this class, or a value is not valid.
         """
         path = path_in(self.directory, "config.json")
         if run_class.KEY not in self.values:
@@ -99,6 +105,9 @@ class ExistingRun:
     def note(self, name: str) -> Any:
         """The value of a key of config.json that every run of this kind has.
 
+        Args:
+            name: the key.
+
         Raises:
             UserError: the key is missing.
         """
@@ -111,7 +120,7 @@ class ExistingRun:
         """The content of vocab.txt.
 
         Raises:
-            UserError: it is missing, or not the file that the run began with.
+            UserError: the file is missing, or is not the file that the run began with.
         """
         path, expected = path_in(self.directory, "vocab.txt"), self.values.get("vocab_sha256")
         if not storage.exists(path):
@@ -132,12 +141,12 @@ class ExistingRun:
         vocabulary_bytes: bytes | None = None,
         run_class: type[TrainingConfig] = PretrainingConfig,
     ) -> tuple[BertConfig, TrainingConfig]:
-        """The configuration of the run, with those wanted values that may change when it is resumed.
+        """The configuration of a resumed run, with the wanted values that may change on resume.
 
         Args:
             wanted_model: BertConfig, or None for the run's.
-            wanted_run: dict of the fields that the user asked for.
-            vocabulary_bytes: the vocabulary that the user asked for, or None.
+            wanted_run: dict of the fields that the user has set.
+            vocabulary_bytes: content of the user's vocabulary file, or None.
             run_class: PretrainingConfig or FinetuningConfig.
 
         Returns:
@@ -168,12 +177,20 @@ class ExistingRun:
 
 
 def path_in(workdir: str | os.PathLike, *names: str) -> str:
-    """A path below the work directory, local or remote."""
+    """A path below the work directory, local or remote.
+
+    Args:
+        workdir: the work directory.
+        names: parts of the path.
+    """
     return os.path.join(str(workdir), *names)
 
 
 def is_started(workdir: str | os.PathLike) -> bool:
-    """Whether a run lives in this directory.
+    """Whether the directory holds a run.
+
+    Args:
+        workdir: the directory.
 
     Raises:
         UserError: config.json is no plain file.
@@ -189,7 +206,7 @@ def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> li
     Args:
         workdir: the work directory.
         kind: "step" for those that a run may go on from, "best" for the best weights of a fine-tuning run. While the
-            best weights change there are two of them.
+            best weights change, there are two such directories.
     """
     root = path_in(workdir, "checkpoints")
     names = [
@@ -201,7 +218,11 @@ def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> li
 
 
 def unfinished(workdir: str | os.PathLike) -> list[str]:
-    """Directories of checkpoints whose saving was broken off."""
+    """Directories of checkpoints whose saving was interrupted.
+
+    Args:
+        workdir: the work directory.
+    """
     root = path_in(workdir, "checkpoints")
     return [
         os.path.join(root, name)
@@ -222,7 +243,7 @@ def write_config(
     vocabulary_bytes: bytes,
     notes: dict[str, Any] | None = None,
 ) -> None:
-    """Writes vocab.txt and then config.json, which makes the directory that of a run.
+    """Writes vocab.txt, then config.json. With config.json the directory holds a run.
 
     Args:
         workdir: the work directory.
@@ -232,7 +253,7 @@ def write_config(
         notes: further keys of config.json.
 
     Raises:
-        UserError: there is another vocab.txt that belongs to no run.
+        UserError: the directory has another vocab.txt, but no run.
     """
     storage.make_directories(workdir)
     path, earlier = path_in(workdir, "vocab.txt"), None
@@ -253,7 +274,12 @@ def write_config(
 
 
 def rewrite_run(existing: ExistingRun, run: TrainingConfig) -> None:
-    """Writes a run's configuration into its config.json, where a value has changed that may change on resume."""
+    """Writes the configuration of a run into its config.json, if a value has changed.
+
+    Args:
+        existing: ExistingRun.
+        run: configuration of the run.
+    """
     if existing.values.get(run.KEY) != json.loads(json.dumps(run.to_dict())):
         text = json.dumps({**existing.values, run.KEY: run.to_dict()}, indent=2) + "\n"
         storage.write_whole(path_in(existing.directory, "config.json"), text)

@@ -1,7 +1,8 @@
-"""Who may ask the server: the hosts that requests may name, and the pages that may send them.
+"""Checks of requests: the hosts that requests may name, and the pages that may send them.
 
-A page of another site can make a browser send requests to a server on localhost, and can give its own name the address
-127.0.0.1 in order to read the answers. Browsers say in the headers Host, Origin and Sec-Fetch-Site for whom they ask.
+A page of another site can make a browser send requests to a server on localhost. The owner of the page can also give
+its name the address 127.0.0.1, and the page then reads the answers. Browsers name the page that sends a request in the
+headers Host, Origin and Sec-Fetch-Site.
 """
 
 import ipaddress
@@ -21,8 +22,9 @@ _PORTS = {"http": 80, "https": 443}
 class Access:
     """The check of a request's headers.
 
-    A request may name localhost, any IP address (no page can have one as its name), the address that the server listens
-    on, and the hosts of --allowed_hosts.
+    A request may name localhost, any IP address, the address that the server listens on, and the hosts of
+    --allowed_hosts. IP addresses are safe, because nobody can make one lead to another machine. If other machines can
+    reach the server, a request may also name this machine by its host name.
 
     Args:
         host: str. The address that the server listens on.
@@ -108,7 +110,7 @@ def _is_address(name):
 
 
 def _opens_page(request):
-    """Returns whether someone followed a link to the page, which no other page can read."""
+    """Returns whether a user followed a link to the server's page. The page with the link cannot read the answer."""
     headers = request.headers
     return (
         request.method == "GET"

@@ -13,7 +13,7 @@ from keras_bert_app.serving import parts
 from keras_bert_app.serving.request_errors import RequestError
 from keras_bert_app.serving.work import Work
 
-# A batch may have so many tokens for each of max_batch_size rows.
+# The most tokens of a batch are this number times max_batch_size.
 TOKENS_OF_A_ROW = 512
 # Limit for the tokens of all heavy requests under way, as a multiple of the limit for one request.
 _HEAVY_AT_ONCE = 2
@@ -31,7 +31,8 @@ class _Task:
         is_heavy: bool. Whether the whole request has more tokens than a batch may have.
         deadline: float. The end of its time, by time.monotonic().
         future: asyncio.Future of the outputs.
-        since: float. The time of arrival.
+        since: float. The time of arrival, by time.monotonic().
+        is_waiting: bool. Whether the task is still in the queue.
     """
 
     arrays: list
@@ -48,18 +49,18 @@ class _Task:
 class Batcher:
     """A queue that runs requests in batches on a pool of threads.
 
-    One event loop owns it and makes all calls.
+    One event loop owns the object and makes all calls.
 
     A request starts at once if no batch is running. While other batches run, it may wait for further requests, at most
     batch_timeout_micros, even if a thread is free. The oldest request goes first.
 
-    A request with more rows or tokens than a batch may have runs in parts, one after the other, so that others run in
-    between. A request with more tokens than a batch is heavy: it leaves one thread to the others.
+    A request with more rows or tokens than a batch may have runs in parts, and other requests run between the parts. A
+    request with more tokens than a batch may have is heavy. Heavy requests leave one thread to other requests.
 
     Args:
         options: BatchingOptions. The limits of a batch and of the queue.
         threads: Executor with options.num_batch_threads threads.
-        timeout_seconds: float. The most time of a request from here to its outputs, or None.
+        timeout_seconds: float. The longest time from the call of `run` to its outputs, or None.
         metrics: Metrics. The counters of the server.
         max_values: int. The most values of the answers of one batch.
     """
@@ -82,7 +83,7 @@ class Batcher:
         self._timer = None
 
     async def run(self, version, signature, arrays: list[np.ndarray], work: Work) -> list[np.ndarray]:
-        """Runs a request, alone, with others or in parts.
+        """Runs a request: alone, together with others, or in parts.
 
         Args:
             version: Version. The version of the signature; it stays loaded during the run.
@@ -119,7 +120,11 @@ class Batcher:
             self._num_heavy_tokens -= heavy_tokens
 
     def _admit(self, rows, tokens):
-        """Refuses a request that is too large or finds the queue full. Returns its tokens if it is heavy, or 0."""
+        """Refuses a request that is too large, and any request if the queue is full.
+
+        Returns:
+            int: the tokens of a heavy request, 0 for other requests.
+        """
         most_rows = self._options.max_batch_size * self._options.max_enqueued_batches
         if rows > most_rows:
             raise RequestError(
@@ -170,7 +175,7 @@ class Batcher:
 
     def _start_batches(self):
         while self._num_running < self._options.num_batch_threads:
-            # While a heavy part runs, the last free thread is for others.
+            # While a heavy part runs, the last free thread is for light requests.
             is_last = self._options.num_batch_threads - self._num_running == 1
             may_be_heavy = not (is_last and self._num_running_heavy)
             keys = [key for key in self._waiting if may_be_heavy or not key[2]]
@@ -230,7 +235,7 @@ class Batcher:
             self._start_batches()
 
     async def _run_merged(self, signature, tasks):
-        """Runs the tasks as one batch and returns whether it worked. If not, one is at fault: run each alone."""
+        """Runs the tasks as one batch. Returns False if that fails; the caller then runs each task alone."""
         try:
             merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks), strict=True)]
             outputs = await self._in_thread(signature, merged, max(task.deadline for task in tasks))
@@ -241,7 +246,7 @@ class Batcher:
             return False
         for task, end in zip(tasks, ends, strict=True):
             if not task.future.done():
-                # A copy: a view would keep the answers of all others in memory until this one is sent.
+                # A view would keep the answers of all tasks in memory until this one is sent, so copy it.
                 task.future.set_result([output[end - task.rows : end].copy() for output in outputs])
         return True
 

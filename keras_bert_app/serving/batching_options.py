@@ -29,13 +29,13 @@ class BatchingOptions:
     """Limits of a batch and of the queue.
 
     Args:
-        max_batch_size: int. The most rows of one run. Larger requests run in parts.
+        max_batch_size: int. The most rows of one run. A larger request runs in parts.
         batch_timeout_micros: int. How long a request may wait for others while other batches run, in microseconds. On
             an idle server a request starts at once.
-        max_enqueued_batches: int. This number times max_batch_size is the most rows of one request, and the most that
-            may wait.
-        num_batch_threads: int. How many batches run at the same time. Two on a single processor, so that a short
-            request does not wait for a long one.
+        max_enqueued_batches: int. This number times max_batch_size is the most rows of one request, and the most rows
+            that may wait.
+        num_batch_threads: int. How many batches run at the same time. The default is one for each processor, and at
+            least two, so that a short request does not wait for a long one.
         max_request_tokens: int. The most tokens that the model may have to read for one request.
         is_enabled: bool. Whether the server merges requests.
     """

@@ -1,4 +1,4 @@
-"""Reading of a request's body: bounded bytes for one request and for all, bounded decompression."""
+"""Reader of request bodies. It limits the bytes of one body, of all bodies, and of decompression."""
 
 import zlib
 
@@ -6,9 +6,10 @@ from aiohttp import web
 
 from keras_bert_app.serving.request_errors import RequestError, one_line, short
 
-# zlib's window argument for each Content-Encoding; None for a body as it is.
+# zlib's window argument for each Content-Encoding; None for a body that is not compressed.
 _WINDOWS = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
-# JSON of token ids shrinks to a thirtieth. What shrinks to less than a hundredth is bounded by this many bytes.
+# Compression shrinks JSON of token ids to a thirtieth. A body that shrinks to less than a hundredth may have at most
+# _FREE_BYTES bytes.
 _MOST_RATIO = 100
 _FREE_BYTES = 1 << 20
 # Limit for the bytes of all bodies together, as a multiple of the limit for one body.
@@ -35,8 +36,8 @@ class Bodies:
             (body, window for `decompressed`, or None for a body that is not compressed).
 
         Raises:
-            RequestError: 413 for a body that is too large, 415 for an unknown compression, 503 if the bodies of other
-                requests take all memory that is meant for bodies.
+            RequestError: 413 for a body that is too large. 415 for an unknown compression. 503 if other bodies take
+                all memory for bodies.
         """
         encoding = request.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in _WINDOWS:
@@ -68,10 +69,10 @@ class Bodies:
             window: int. The window argument of zlib.
 
         Returns:
-            bytes.
+            bytes: the decompressed body.
 
         Raises:
-            RequestError: 400 for a body that is not compressed as it says, 413 for one that grows too large.
+            RequestError: 400 for a body without the compression that it names, 413 for one that grows too large.
         """
         if window == 15 and body[:1] and body[0] & 0xF != 8:
             window = -15  # deflate without zlib's header, which some clients send

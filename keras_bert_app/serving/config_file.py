@@ -1,4 +1,4 @@
-"""The models.config of a running server: new, changed and removed models count without a restart."""
+"""The models.config of a running server. A change of the file takes effect without a restart."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ class ConfigFile:
 
     Args:
         path: str. The file.
-        configs: list of ModelConfig. What the file said when the server started.
+        configs: list of ModelConfig. The content of the file when the server started.
         models: models.Models. The served models, which follow the file.
-        log: function of one line.
+        log: function that takes one line of text.
     """
 
     def __init__(self, path: str, configs: list, models, log: Callable[[str], None]):
@@ -23,7 +23,10 @@ class ConfigFile:
         self._trouble = ""
 
     async def refresh(self) -> None:
-        """Looks into the file once. A file that cannot be read is logged once, and changes nothing."""
+        """Reads the file once, and applies its changes.
+
+        A file that cannot be read changes nothing. The log gets each error once.
+        """
         try:
             configs, trouble = await asyncio.to_thread(_read, self._path), ""
         except (UserError, OSError) as error:
@@ -37,7 +40,7 @@ class ConfigFile:
 
 
 def _read(path):
-    """Reads a plain file only: a pipe would block the thread for ever, and the end of the server with it."""
+    """Reads a plain file. A pipe would block the thread for ever, and the server could not stop."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path}: is no plain file; put a models.config there")
     return model_configs.read(path)

@@ -1,7 +1,7 @@
 """The connections of the server: how many there may be, and how long each may keep silent.
 
-asyncio's own servers accept without a limit, and write a stack trace for every connection that finds no free file
-descriptor. aiohttp waits for headers as long as a client likes.
+asyncio's own servers accept connections without a limit. They write a stack trace for every connection that finds no
+free file descriptor. aiohttp waits for headers as long as a client likes.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _SLOW_BODY_SECONDS = 5
 # Time until the next attempt when no connection can be accepted.
 _RETRY_SECONDS = 0.1
 _SECONDS_BETWEEN_WARNINGS = 60
-# aiohttp drops the rest of a body that nobody reads for so long. A close at once could destroy the answer before the
-# client reads it.
+# For this time aiohttp receives and drops the rest of a body that nobody reads. An immediate close could destroy the
+# answer before the client reads it.
 _LINGERING_SECONDS = 1
 # The states of a connection. WAITING: no byte of a request yet. HEADERS: a part of them is there. BODY: a part of the
 # body is missing. WORK: the server computes or sends the answer.
@@ -49,7 +49,7 @@ class ConnectionLimits:
     idle_seconds: float = 60
 
     def within_open_files(self) -> "ConnectionLimits":
-        """Returns these limits with so many connections as the process may have open files (ulimit -n)."""
+        """Returns these limits, with no more connections than the limit of open files (ulimit -n) allows."""
         most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most_files == resource.RLIM_INFINITY:
             return self
@@ -65,7 +65,7 @@ class Connections:
         listener: socket.socket. A bound socket; `start` makes it listen.
         server: web.Server. It answers the requests.
         limits: ConnectionLimits. The number and the times.
-        log: function of one line.
+        log: function that takes one line of text.
     """
 
     def __init__(self, listener, server: web.Server, limits: ConnectionLimits, log: Callable[[str], None]):
@@ -96,7 +96,7 @@ class Connections:
         self._listener.close()
 
     def abort(self) -> None:
-        """Closes all connections, also those that wait for an answer or do not read theirs."""
+        """Closes all connections at once, even those that wait for an answer or do not read it."""
         for transport in list(self._open.values()):
             transport.abort()
 
@@ -110,7 +110,7 @@ class Connections:
         self._open[connection] = transport
 
     def closed(self, connection: "Connection") -> None:
-        """Counts a connection no longer.
+        """Removes a connection from the count.
 
         Args:
             connection: Connection. A connection that ended.
@@ -174,7 +174,7 @@ class Connections:
         return bool(waiting)
 
     def _sweep(self):
-        """Closes the connections whose time is over, four times in the shortest time limit."""
+        """Closes the connections whose time is over. It runs four times within the shortest time limit."""
         now = time.monotonic()
         for connection, transport in list(self._open.items()):
             waited = now - connection.since
@@ -198,7 +198,7 @@ class Connections:
 
 
 class Connection(web.RequestHandler):
-    """One connection: aiohttp's protocol, which here knows what it waits for and answers in JSON only.
+    """One connection. It adds the state of the connection and errors in JSON to aiohttp's protocol.
 
     Args:
         owner: Connections. It counts the connection.
@@ -206,9 +206,9 @@ class Connection(web.RequestHandler):
         loop: the event loop.
 
     Attributes:
-        state: str. What the connection waits for.
+        state: str. One of the four states above.
         since: float. When this state began, by time.monotonic().
-        has_answered: bool. Whether a request came already.
+        has_answered: bool. Whether the connection has answered a request.
     """
 
     def __init__(self, owner: Connections, server: web.Server, loop):
@@ -225,7 +225,7 @@ class Connection(web.RequestHandler):
         self.enter(_WAITING)
 
     def enter(self, state: str) -> None:
-        """Notes what the connection waits for from now on.
+        """Notes a new state of the connection.
 
         Args:
             state: str. BODY or WORK.
@@ -238,7 +238,7 @@ class Connection(web.RequestHandler):
         self.enter(_WAITING)
 
     def close_slow_body(self) -> bool:
-        """Closes another connection whose body is under way for long. Returns whether there was one."""
+        """Closes the slowest connection whose body takes too long. Returns whether there was one."""
         return self._owner.close_slowest((BODY,), _SLOW_BODY_SECONDS)
 
     def answer_late_headers(self) -> None:
@@ -264,14 +264,14 @@ class Connection(web.RequestHandler):
         super().data_received(data)
 
     async def finish_response(self, request, resp, start_time):
-        """Gives an error that no route has seen, such as an unknown Expect, the form of all other errors."""
+        """Gives errors that no route has seen, such as an unknown Expect header, the form of other errors."""
         if isinstance(resp, web.HTTPException):
             resp = error_response(resp.status, f"{resp.reason}: the request has headers that this server does not know")
             resp.force_close()
         return await super().finish_response(request, resp, start_time)
 
     def handle_error(self, request, status=500, exc=None, message=None):
-        """Answers bytes that are not HTTP in the form of all other errors."""
+        """Answers bytes that are not HTTP with an error in the form of other errors."""
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer is sent already")
         reason = readable(" ".join((message or "internal error").replace("^", "").split()))[:200]

@@ -7,7 +7,7 @@ import warnings
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal import screen
 
-MODEL_FILE = "model.tflite"  # lies beside the saved_model.pb of an export
+MODEL_FILE = "model.tflite"  # in the directory of an export's saved_model.pb
 
 
 class LiteRTModel:
@@ -16,7 +16,7 @@ class LiteRTModel:
     Threads may share it: calls run one after the other.
 
     On a CPU this is faster than the SavedModel (docs/results/serving.md). XNNPACK arranges the weights for its
-    products once, TensorFlow in every call.
+    matrix products once. TensorFlow does this in every call.
 
     Args:
         model: bytes. The content of a .tflite file.

@@ -1,4 +1,4 @@
-"""The models to serve: TensorFlow Serving's models.config, or one model from flags. No TensorFlow."""
+"""The models to serve: TensorFlow Serving's models.config, or one model. Loads no TensorFlow."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_whole
 from pipelines import storage
 
-# The models' directory in TensorFlow Serving's container. The same models.config also works on this machine.
+# The directory of the models in TensorFlow Serving's container. A models.config for the container also works here.
 CONTAINER_ROOT = "/models"
 _MAX_BYTES = 1 << 22  # some 20,000 models
 
@@ -110,10 +110,10 @@ def read_text_message(path: str, message: Any) -> Any:
 
     Args:
         path: str. The file.
-        message: an empty protocol buffer, which the function fills.
+        message: protocol buffer. An empty one, which the function fills.
 
     Returns:
-        the message.
+        The same protocol buffer.
 
     Raises:
         UserError: the file is missing, too large or not in text form; the error names the line.

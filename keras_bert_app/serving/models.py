@@ -1,6 +1,6 @@
 """The served models. New versions load while old ones answer.
 
-An old version leaves when its requests are done.
+The server unloads an old version when its requests are done.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class Models:
         configs: list of ModelConfig. One for each model.
         metrics: Metrics. The counters of the server.
         allow_unverified: bool. Whether to serve versions without a manifest.json.
-        log: function of one line.
+        log: function that takes one line of text.
 
     Attributes:
         by_name: dict from name to Model.
@@ -101,6 +101,9 @@ class Models:
 
         Args:
             name: str. The model's name in the URL.
+
+        Returns:
+            Model.
 
         Raises:
             RequestError: the server does not serve this model.
@@ -156,16 +159,16 @@ class Models:
             self._unload(model, version)
 
     def end_runs(self) -> None:
-        """Ends the runs of all models at once; they fail. The server stops and cannot wait for them."""
+        """Makes all runs fail at once. The server calls this when it stops and cannot wait for them."""
         for model in self.by_name.values():
             for version in model.versions.values():
                 if version.servable is not None:
                     version.servable.close()
 
     async def refresh(self) -> None:
-        """Looks into every model's directory once.
+        """Checks the directory of every model once for new and removed versions.
 
-        A version that fails is logged; the others stay as they are.
+        The log names a version that fails. The other versions stay as they are.
         """
         async with self._is_looking:
             for model in list(self.by_name.values()):
@@ -186,7 +189,7 @@ class Models:
         chosen = model.config.chosen(directories)
         for number in chosen:
             await self._load_if_due(model, number, directories[number])
-        # Unload a version only if a chosen version can answer in its place.
+        # Unload a version only if a chosen version can answer instead.
         if any(model.versions[number].state == AVAILABLE for number in chosen):
             for version in model.available():
                 if version.number not in chosen:
@@ -243,7 +246,7 @@ class Models:
 
 
 def _fingerprint(directory):
-    """Names, sizes and times of a version's files, which change when someone repairs or completes it."""
+    """Returns the names, sizes and times of a version's files. They change when someone repairs the version."""
 
     # TensorFlow rounds the times of local files to seconds, os.stat does not.
     def state_of(path):

@@ -1,4 +1,4 @@
-"""Large requests in parts of a batch's size, and the join of their outputs."""
+"""The split of large requests into parts of a batch's size, and the join of their outputs."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def split(tokens: np.ndarray, most_rows: int, most_tokens: int) -> list[slice]:
         most_tokens: int. The most tokens of a part. A single row may have more.
 
     Returns:
-        list of slice, in order. One empty part if there are no rows.
+        list of slice, in order. Without rows it has one empty part.
     """
     slices, start, size = [], 0, 0
     for row, count in enumerate(tokens.tolist()):
@@ -37,7 +37,7 @@ def check_values(outputs: list[list[np.ndarray]], most: int) -> None:
         most: int. The most values of an answer.
 
     Raises:
-        RequestError: there are more.
+        RequestError: there are more values.
     """
     values = 0
     for arrays in zip(*outputs, strict=True):

@@ -13,9 +13,10 @@ from keras_bert_app.serving.request_errors import RequestError, short
 # that other requests do not wait.
 _LARGE_BODY = 1 << 16
 _LARGE_ANSWER = 1 << 12
-# Still larger answers are sent in pieces, so that their text never lies in memory as a whole.
+# An answer with more values than this leaves in pieces, so that its text never lies in memory as a whole.
 _SENT_IN_PIECES = 1 << 16
-# So many threads parse large bodies and encode large answers. They share one interpreter, so more would gain nothing.
+# The number of threads that parse large bodies and encode large answers. More threads would gain nothing, because they
+# share one interpreter.
 _LARGE_AT_ONCE = 2
 # Limit for the values of all answers that are not yet sent, as a multiple of the limit for one answer.
 _LARGEST_ANSWERS_AT_ONCE = 2
@@ -47,7 +48,7 @@ class Predictions:
             web.StreamResponse: the answer that was sent, in whole or until the client left.
 
         Raises:
-            RequestError: the request does not fit, or the server is full.
+            RequestError: the request does not fit the model, or the server is full.
             TimeoutError: the outputs were not computed in time.
             tf.errors.OpError: the model failed.
         """

@@ -1,4 +1,4 @@
-"""The error that a request gets as its answer, and the forms of its message."""
+"""The error that the server sends as an answer, and the format of its message."""
 
 import json
 
@@ -9,9 +9,9 @@ class RequestError(Exception):
     """A request that the server answers with {"error": message}.
 
     Args:
-        status: int. HTTP status from TensorFlow Serving's table: 400 if the client can correct the request, 404 for an
-            unknown model or version, 413, 501, 503 for a full queue or a stopping server, 504 past the time limit, 500
-            for a failure inside the model.
+        status: int. HTTP status from TensorFlow Serving's table. 400: the client can correct the request. 404: the
+            model or the version is unknown. 413: the body is too large. 500: the model failed. 501: the server has no
+            such function. 503: the queue is full, or the server stops. 504: the time limit has passed.
         message: str. One line that says what the request gave and what the server expected.
     """
 
@@ -36,7 +36,7 @@ def short(value) -> str:
 def one_line(error: BaseException) -> str:
     """Finds the line of an exception's message that names the failure.
 
-    TensorFlow may print above this line where the op was created.
+    TensorFlow may print the place where the op was created above this line.
 
     Args:
         error: BaseException. The exception.
@@ -67,6 +67,9 @@ def error_response(status: int, message: str) -> web.Response:
     Args:
         status: int. HTTP status.
         message: str. One line.
+
+    Returns:
+        web.Response. With status 503 it asks the client to try again after a second.
     """
     body = (json.dumps({"error": message}, indent=1) + "\n").encode()
     headers = {"Retry-After": "1"} if status == 503 else None

@@ -44,7 +44,7 @@ class Routes:
         batcher: Batcher. It runs the requests.
         metrics: Metrics. The counters of the server.
         options: ServerOptions. The limits for requests.
-        log: function of one line.
+        log: function that takes one line of text.
 
     Attributes:
         is_ready: bool. The server sets it when the models are loaded and unsets it when it stops.
@@ -62,17 +62,17 @@ class Routes:
     async def until_idle(self) -> None:
         """Waits until the answer to every accepted request is sent.
 
-        aiohttp's own stop drops bodies still on their way.
+        aiohttp's own stop drops bodies that are still on their way.
         """
         await self._is_idle.wait()
 
     @property
     def num_accepted(self) -> int:
-        """The requests that are accepted and whose answers are not sent yet."""
+        """The number of accepted requests whose answers are not sent yet."""
         return self._num_accepted
 
     def application(self) -> web.Application:
-        """Builds the aiohttp application with all routes."""
+        """Returns the aiohttp application with all routes."""
         app = web.Application(middlewares=[self._answer])
         app.router.add_post("/v1/models/{_:.*}", self._post)
         app.router.add_get("/v1/models", self._list)
@@ -205,7 +205,7 @@ class Routes:
 
 
 def _version_or_label(match):
-    # Longer numbers are no 64-bit integers; no version has them.
+    # No version has a longer number, because versions are 64-bit integers.
     number = match["version"] and int((match["version"].lstrip("0") or "0")[: _DIGITS_OF_A_VERSION + 1])
     return number, match["label"] and urllib.parse.unquote(match["label"])
 

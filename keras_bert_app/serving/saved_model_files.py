@@ -1,4 +1,4 @@
-"""The files of an exported model: its versions, and the manifest with the size and the hash of every file."""
+"""The files of an exported model: its versions, and a manifest with the size and hash of each file."""
 
 import contextlib
 import hashlib
@@ -24,8 +24,8 @@ _VARIABLES = os.path.join("variables", "variables")  # prefix of the checkpoint 
 def version_directories(base_path: str) -> dict[int, str]:
     """Lists the versions below a base path.
 
-    A version is a directory, or a link to one, whose name is a whole number. Leading zeros do not count: of 1 and 01
-    the list has 1. Files and links that lead nowhere are ignored.
+    A version is a directory, or a link to one, whose name is a whole number. Leading zeros do not count: if 1 and 01
+    exist, the result has the directory 1. Files, and links that lead nowhere, do not count.
 
     Args:
         base_path: str. The directory of the versions, local or remote.
@@ -43,7 +43,9 @@ def version_directories(base_path: str) -> dict[int, str]:
 
 
 def files_below(directory: str) -> list[str]:
-    """Lists all files below a directory. A local link to a directory counts as a file: it may lead in a circle.
+    """Lists all files below a directory.
+
+    A local link to a directory counts as a file, because it may lead in a circle.
 
     Args:
         directory: str. A directory, local or remote.
@@ -59,13 +61,15 @@ def files_below(directory: str) -> list[str]:
 
 
 def check_plain(directory: str) -> list[str]:
-    """Refuses a directory with anything but plain files, since a pipe would block whoever reads it for ever.
+    """Refuses a directory with anything but plain files.
+
+    A pipe, for example, would block its reader for ever.
 
     Args:
         directory: str. The directory of one version.
 
     Returns:
-        list of str: see files_below.
+        list of str: the result of files_below.
 
     Raises:
         UserError: an entry is a pipe, a device, a link to a directory, or a link that leads nowhere.
@@ -79,11 +83,14 @@ def check_plain(directory: str) -> list[str]:
 
 
 def literal(directory: str, links: contextlib.ExitStack) -> str:
-    """Gives a path of a directory that TensorFlow does not take for a pattern.
+    """Returns a path to a directory that TensorFlow does not read as a pattern.
 
     Args:
         directory: str. The directory of one version.
-        links: contextlib.ExitStack. It keeps the path until it is closed.
+        links: contextlib.ExitStack. The path is valid until this stack closes.
+
+    Returns:
+        str: the directory itself, or a link to it if its path has wildcards.
     """
     if not storage.has_wildcards(directory):
         return directory
@@ -110,14 +117,15 @@ def check_manifest(directory: str) -> None:
     """Compares every file below a directory with manifest.json.
 
     A TensorFlow model is a program, so a file that someone changed must not run. TensorFlow trusts the index of the
-    variables, so that index is checked, too. Manifests of earlier exports have no sizes.
+    variables, so the function checks that index, too. Manifests of earlier exports have no sizes.
 
     Args:
         directory: str. The directory of one version.
 
     Raises:
-        UserError: the manifest is missing, a file is missing or changed, the manifest does not name a file, an entry is
-            no plain file or gives more bytes than its size, or a variable holds numbers that are not finite.
+        UserError: the manifest or a file is missing, a file is changed, or the manifest does not name a file. Other
+            causes are an entry that is no plain file, a file that gives more bytes than its size, and a variable with
+            numbers that are not finite.
     """
     names = check_plain(directory)
     path = os.path.join(directory, MANIFEST)
@@ -143,7 +151,7 @@ def check_manifest(directory: str) -> None:
 
 
 def _sha256_of(path, expected_size=None):
-    """Reads at most the size of a file, since a link may lead to a file of the system that has no end."""
+    """Returns the hash of a file. It reads no more than the file's size, since a link may lead to an endless file."""
     size = storage.size_of(path)
     if expected_size is not None and size != expected_size:
         raise UserError(
@@ -155,7 +163,7 @@ def _sha256_of(path, expected_size=None):
         while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
             digest.update(chunk)
             left -= len(chunk)
-        if left or file.read(1) != b"":  # None where a file of the system has nothing to give yet
+        if left or file.read(1) != b"":  # None: a special file has no data yet
             raise UserError(
                 f"{path}: gives more or less than its {size:,} bytes; put a plain file there, or export again"
             )
@@ -169,11 +177,11 @@ def _open_without_waiting(path):
 
 
 def _check_variables(directory):
-    """Refuses variables that TensorFlow would not survive or that no answer can come from."""
+    """Refuses variables that would crash TensorFlow, and variables with numbers that are not finite."""
     prefix = os.path.join(directory, _VARIABLES)
     if not storage.exists(f"{prefix}.index"):
         return
-    # The hashes were compared, so that links may lead anywhere.
+    # The hashes are right, so links may lead anywhere.
     checkpoint = tf_checkpoints.open_checkpoint(prefix, folder=os.sep)
     for name, dtype in checkpoint.dtypes.items():
         if dtype.is_floating and not np.isfinite(checkpoint.tensor(name)).all():

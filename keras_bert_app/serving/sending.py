@@ -16,8 +16,9 @@ async def send(
 
     Args:
         request: web.Request. The request.
-        response: web.StreamResponse. Its headers, and its body unless there are pieces.
-        timeout_seconds: float. The most time of all waits for the client. The making of the pieces does not count.
+        response: web.StreamResponse. The headers, and the body unless there are pieces.
+        timeout_seconds: float. The longest time of all waits for the client together. It does not include the making of
+            the pieces.
         pieces: async iterator of bytes. The body, or None.
 
     Raises:
@@ -46,6 +47,6 @@ async def send(
 
 
 def _abort(request):
-    # A plain close would wait for the client to read what lies in the buffer.
+    # A plain close would wait until the client has read the rest of the buffer.
     if request.transport is not None:
         request.transport.abort()

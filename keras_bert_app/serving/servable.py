@@ -18,7 +18,7 @@ from pipelines import storage
 
 DESCRIPTION = "export.json"
 WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_MOST_LEVELS = 64  # of lists and objects in export.json
+_MOST_LEVELS = 64  # nested lists and objects in export.json
 # TensorFlow Serving's limit for the records of a warm-up file.
 _MOST_WARM_UPS = 1000
 
@@ -33,7 +33,7 @@ class Servable:
     Args:
         directory: str. The directory of the version.
         allow_unverified: bool. Whether to serve a version without a manifest.json.
-        log: function of one line.
+        log: function that takes one line of text.
 
     Attributes:
         signatures: dict from name to Signature.
@@ -41,8 +41,8 @@ class Servable:
         description: dict. The content of export.json.
 
     Raises:
-        UserError: a file is not as it was written, export.json has values that no answer can hold, or the warm-up
-            requests do not fit.
+        UserError: a file differs from the manifest, export.json has values that no answer can hold, or the warm-up
+            requests do not fit the model.
         tf.errors.OpError, OSError, ValueError: TensorFlow cannot load the SavedModel.
     """
 
@@ -103,7 +103,7 @@ def _metadata(definitions):
 def _read_description(directory):
     path = os.path.join(directory, DESCRIPTION)
     description = read_json(path) if storage.exists(path) else {}
-    # Level by level, since the list of all models holds the description in its answer and must not fail.
+    # The answer with all models holds the description and must not fail. A recursive check could fail itself.
     level, depth = [description], 1
     while level:
         if depth > _MOST_LEVELS:

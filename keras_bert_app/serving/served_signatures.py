@@ -5,8 +5,8 @@ import collections
 import numpy as np
 import tensorflow as tf
 
-# A tensor of a signature. name: alias in requests. dtype: numpy's, object for strings. shape: tuple with None for
-# sizes that may vary, or None for any rank.
+# A tensor of a signature. name: its name in requests. dtype: numpy dtype, object for strings. shape: tuple with None
+# for sizes that may vary, or None for any rank.
 TensorSpec = collections.namedtuple("TensorSpec", "name dtype shape")
 
 
@@ -59,7 +59,9 @@ class Signature:
 
 
 def can_be_served(definition) -> bool:
-    """Returns whether requests can name a signature: it has inputs and outputs, all of them plain tensors.
+    """Returns whether requests can name a signature.
+
+    Such a signature has inputs and outputs, and all of them are plain tensors.
 
     Args:
         definition: SignatureDef. The signature.

@@ -24,7 +24,7 @@ from keras_bert_app.serving.request_errors import readable
 from keras_bert_app.serving.routes import Routes
 from keras_bert_app.serving.server_metrics import Metrics
 
-# Accepting ends this long before the listening socket closes; connections that came in by then get a 503.
+# The server stops accepting connections this long before it closes the socket. Earlier connections get a 503.
 _SETTLING_SECONDS = 0.1
 
 
@@ -37,12 +37,12 @@ class ServerOptions:
         port: int. The port to listen on; 0 takes a free one.
         timeout_ms: int. Time limit of a request, from its headers to its outputs, in milliseconds. The client may take
             as long again to read the answer.
-        grace_seconds: float. The most time from SIGTERM to the end.
+        grace_seconds: float. The longest time from SIGTERM to the end of the process.
         max_request_bytes: int. The most bytes of one body.
         max_queued_requests: int. The most requests whose answers are not sent yet.
         max_answer_values: int. The most values (numbers and strings) of an answer.
         connections: ConnectionLimits. The number of the connections, and how long they may keep silent.
-        allowed_hosts: tuple of str. Names of the server beside localhost and IP addresses; see access.Access.
+        allowed_hosts: tuple of str. Names of the server besides localhost and IP addresses; see access.Access.
         poll_seconds: float. Time between two looks for new versions; 0 looks only at the start.
         config_file: str. The models.config with the models, or "".
         config_poll_seconds: float. Time between two looks into config_file; 0 looks only at the start.
@@ -78,7 +78,7 @@ def run(
         configs: list of ModelConfig. The models to serve.
         batching: BatchingOptions. How to merge requests.
         options: ServerOptions. Address and limits.
-        log: function of one line.
+        log: function that takes one line of text.
 
     Raises:
         UserError: the port is taken, or a model cannot be served.
@@ -114,7 +114,7 @@ async def serve(
         batching: BatchingOptions. How to merge requests.
         options: ServerOptions. Address and limits.
         stop: asyncio.Event. It ends the server.
-        log: function of one line.
+        log: function that takes one line of text.
         started: function of the port. The server calls it when it begins to take requests.
 
     Raises:
@@ -160,13 +160,13 @@ async def serve(
 
 
 async def _finish(routes, connections, models, grace_seconds, log):
-    """Takes nothing more, answers what was accepted, and cuts off what is not answered in time."""
+    """Stops accepting, answers the accepted requests, and cuts off those that take too long."""
     routes.is_ready = False
     connections.stop_accepting()
     await asyncio.sleep(_SETTLING_SECONDS)
     connections.close_listener()
     try:
-        # The rest of the time is for the end of runs that are cut off.
+        # The rest of the time is for runs that are cut off, which need time to end.
         async with asyncio.timeout(max(0, grace_seconds - max(1.5, grace_seconds / 10))):
             await routes.until_idle()
     except TimeoutError:
@@ -176,7 +176,7 @@ async def _finish(routes, connections, models, grace_seconds, log):
 
 
 def _end_process_after(seconds, log):
-    """Ends the process, whatever it does: a load or a run that nothing else can end."""
+    """Ends the process after a time. Nothing else can end some loads and runs."""
 
     def end():
         _never_failing(log)("stopped before everything ended (--grace_seconds)")
@@ -248,7 +248,7 @@ def _cannot_listen(host, port, error):
 def _never_failing(log):
     """Wraps a log so that a closed pipe or a full disk stops neither answers nor new versions.
 
-    A line may name what a client sent. Its line ends and terminal codes are escaped.
+    A line may contain text from a client, so line ends and terminal codes are escaped.
     """
 
     def write(line):

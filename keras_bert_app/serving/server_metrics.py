@@ -2,7 +2,7 @@
 
 import prometheus_client
 
-# Limits of the buckets in seconds, for a tiny model on an idle machine up to a large batch in a full queue.
+# Limits of the buckets in seconds. They range from a tiny model on an idle machine to a large batch in a full queue.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 

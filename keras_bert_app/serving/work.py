@@ -1,4 +1,4 @@
-"""The work of a request before it runs: tokens that the model reads, values of the answer."""
+"""Estimates of a request's work before it runs: tokens that the model reads, values of the answer."""
 
 import dataclasses
 import math
@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_bert_app.serving.request_errors import RequestError
 
-# English text has a token for about five bytes, Chinese text for three.
+# English text has about five bytes per token, Chinese text has three.
 _BYTES_OF_A_TOKEN = 3
 # The model reads a text of n tokens n times: it masks each of them in turn (export.masked_lm_scoring).
 _ONE_ROW_FOR_EACH_TOKEN = "pseudo_log_likelihood"
-# The output whose second size is not the length of the rows, and the input that has this size.
+# Output whose second size is not the length of the rows -> the input that has this size.
 _SIZES = {"mlm_logits": "masked_lm_positions"}
 
 
@@ -60,7 +60,7 @@ def _tokens_of_rows(arrays):
     numbers = [math.prod(array.shape[1:]) for array in arrays if array.dtype != object]
     tokens = np.full(rows, max([1, *numbers]), np.int64)
     texts = [array for array in arrays if array.dtype == object]
-    # Each of several choices is read with the whole context.
+    # The model reads the whole context again with each choice.
     most_texts = max([1, *(math.prod(array.shape[1:]) for array in texts)])
     for array in texts if rows else ():
         lengths = np.array([len(text) // _BYTES_OF_A_TOKEN + 1 for text in array.ravel()], np.int64)
@@ -71,8 +71,8 @@ def _tokens_of_rows(arrays):
 def _values(signature, arrays):
     """Estimates the values of an answer to rows of numbers; 0 for texts.
 
-    Where the size of an output may vary, it is at most the longest one of the inputs. The answer to a text has about as
-    many values as the text has bytes, so it is counted when it is there.
+    A size of an output that may vary is at most the longest size of the inputs. The answer to a text has about as many
+    values as the text has bytes. The batcher counts these values when the answer exists.
     """
     if any(array.dtype == object for array in arrays):
         return 0
@@ -97,7 +97,7 @@ def check_values(values: int, most: int) -> None:
         most: int. The most values of an answer.
 
     Raises:
-        RequestError: there are more.
+        RequestError: there are more values.
     """
     if values > most:
         raise RequestError(

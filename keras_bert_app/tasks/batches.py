@@ -1,4 +1,7 @@
-"""Batches of Features: a pure function of seed and position, with similar lengths together."""
+"""Batches of Features.
+
+The seed and the position decide the content of a batch. Rows of similar length share a batch.
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +13,8 @@ from keras_bert_app.tasks import lengths
 from keras_bert_app.tasks.features import Features
 
 _POOL = 32  # number of batches whose examples are sorted by length together
-# Time of a batch in bfloat16 on a CPU without compilation, relative to compiled (docs/results/speed.md).
+# Time of a batch in bfloat16 on a CPU without compilation, divided by the time with compiled parts
+# (docs/results/speed.md).
 _SLOWDOWN_WITHOUT_COMPILATION = 1.8
 
 
@@ -60,7 +64,10 @@ def make_batch(
 
 
 def steps_per_epoch(features: Features, batch_size: int) -> int:
-    """The number of batches in one pass over the units. Units of weight 0 may fill up the last batch."""
+    """The number of batches of `batch_size` units in one pass over all units.
+
+    It includes the last batch, which may be only partly filled.
+    """
     return -(-features.num_units // batch_size)
 
 
@@ -91,7 +98,19 @@ def training_batches(
 
 
 def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[np.ndarray]:
-    """The units of each batch of an epoch: in random order, but sorted by length within pools of batches."""
+    """The units of each batch of an epoch, in random order.
+
+    With length buckets, the function sorts the units of _POOL batches by length before it divides them into batches.
+    Then it shuffles the batches.
+
+    Args:
+        features: Features.
+        run: FinetuningConfig. The function reads seed, global_batch_size and length_buckets.
+        epoch: int. Number of the epoch, from 0.
+
+    Returns:
+        list of int arrays [at most B], one for each batch.
+    """
     generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
     order = generator.permutation(features.num_units)
     size = run.global_batch_size
@@ -123,7 +142,7 @@ def evaluation_batches(
         length_cost: float. The value of lengths.cost.
         times: int. How often the caller takes all batches.
         is_any_shape: bool. Whether the device computes all shapes equally well. Lengths then need not be multiples of
-            any number, and the last batch is not filled up.
+            lengths.MULTIPLE, and the last batch stays short.
     """
     plan = _evaluation_plan(features, batch_size)
     batch_lengths = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)

@@ -1,4 +1,4 @@
-"""Scorer: evaluates a model on the dev examples that choose its best weights, and keeps these weights."""
+"""Scorer: evaluates a model on the dev examples that choose its best weights, and keeps the weights."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +15,9 @@ from keras_bert_app.training import forward, reporting, strategies
 
 
 class Scorer:
-    """Evaluates a model on the dev examples that choose, keeps the best weights, and decides when to stop early.
+    """Evaluates a model on the dev examples that choose its best weights, and keeps these weights.
+
+    The scorer also decides whether a run ends early.
 
     Args:
         workdir: str. Work directory of the run.
@@ -24,7 +26,7 @@ class Scorer:
         model: BertTaskModel.
         strategy: tf.distribute.Strategy.
         reporter: reporting.Reporter.
-        first_step: int. The step from which the run continues; later rows of its metrics are ignored.
+        first_step: int. The step from which the run continues. The scorer ignores later rows of metrics.jsonl.
 
     Attributes:
         history: list of (step, score by the first metric of the task).
@@ -46,7 +48,7 @@ class Scorer:
         execution, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
         self.call = forward.make_prediction_call(strategy, model, execution)
         self.metric = data.task.metrics[0]
-        # Only the chief drops the rows of repeated steps, and another process may read the rows earlier.
+        # Only the chief deletes the rows of steps that a run repeats. Another process may read the file before that.
         self.history = [
             (row["step"], row[f"eval_{self.metric}"])
             for row in reporting.read_metrics(workdir)
@@ -60,8 +62,8 @@ class Scorer:
 
         Args:
             features: Features.
-            should_stop: Function that says before each batch whether to stop.
-            times: int. How often the caller asks for these logits.
+            should_stop: Function that the method calls before each batch. True stops the evaluation.
+            times: int. How often the run computes these logits.
         """
         return predicting.unit_logits(
             self.call,
@@ -81,7 +83,7 @@ class Scorer:
             examples: list of the family's examples.
             features: Features of these examples.
             logits: The logits of each unit.
-            run: FinetuningConfig with the settings of decode; the run's own by default.
+            run: FinetuningConfig with the settings for decode; by default the configuration of the run.
         """
         return self.data.task.family.decode(
             self.data.task, examples, features, logits, run or self.run, self.data.labels
@@ -94,7 +96,7 @@ class Scorer:
             logits: The logits of each unit of the dev examples.
 
         Returns:
-            (predictions, dict of the tuned fields of FinetuningConfig, without those that the user gave a value).
+            (predictions, dict of the tuned fields of FinetuningConfig without the fields that the user set).
         """
         task, examples = self.data.task, self.data.dev_examples
         predictions = self.decoded(examples, self.data.dev, logits)
@@ -107,11 +109,11 @@ class Scorer:
         return self.decoded(examples, self.data.dev, logits, dataclasses.replace(self.run, **fields)), fields
 
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
-        """Scores the model and keeps its weights if no earlier score was better.
+        """Scores the model, and keeps its weights if the score is higher than all earlier scores.
 
         Args:
             step: int. The number of steps so far.
-            should_stop: Function that says before each batch whether to stop.
+            should_stop: Function that the method calls before each batch. True stops the evaluation.
 
         Returns:
             dict of eval_* figures; {} after a stop.
@@ -124,11 +126,11 @@ class Scorer:
         scores = data.task.family.score(data.task, data.dev_examples, predictions, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier_scores = [score for at, score in self.history if at < step]
-        score = reporting.as_written(scores[self.metric])  # a resumed run reads the rounded score
+        score = reporting.as_written(scores[self.metric])  # a resumed run reads rounded scores
         is_best = not earlier_scores or score > max(earlier_scores)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
-        strategies.wait_for_all(self.strategy)  # every process may read the best weights from here on
+        strategies.wait_for_all(self.strategy)  # from here on, every process may read the best weights
         self.reporter.write(step, figures)
         self.reporter.say(
             f"step {step:,}: dev "
@@ -143,7 +145,7 @@ class Scorer:
         return max(self.history, key=lambda entry: (entry[1], -entry[0]))[0]
 
     def ends_early(self) -> bool:
-        """Whether early_stopping evaluations in a row brought no better score."""
+        """Whether the last early_stopping evaluations brought no better score."""
         return bool(self.run.early_stopping and self.history) and self._since_the_best() >= self.run.early_stopping
 
     def _since_the_best(self):

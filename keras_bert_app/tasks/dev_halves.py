@@ -1,7 +1,8 @@
-"""Dev examples in two halves: one chooses the best weights, the other one gives the score that is reported.
+"""Dev examples in two halves: one chooses the best weights, the second one gives the reported score.
 
-The best of many scores on the same examples is too high by chance: with 31 evaluations on 408 examples with random
-labels, three seeds had 0.544 +- 0.007 beside a baseline of 0.461 (95 % interval of the difference 0.067 to 0.099).
+The best of many scores on the same examples is too high by chance. An experiment had random labels, 31 evaluations on
+408 examples, and three seeds. The best score was 0.544 +- 0.007, but the baseline has 0.461 (95 % interval of the
+difference 0.067 to 0.099).
 """
 
 import hashlib
@@ -14,14 +15,18 @@ CHOOSING, REPORTED = "the half of dev that chooses the weights", "the half of de
 
 
 def halves(task: Task, examples: Examples) -> tuple[Examples, Examples]:
-    """(the examples that choose, the examples that are reported).
+    """Divides the dev examples into the half that chooses the weights and the half that is reported.
 
-    A hash of what an example was made from assigns it to a half, so that examples of one text stay together, and an
-    example stays in its half when others come or go. If dev has only one text, the examples' numbers are hashed.
+    The hash of an example's source, such as its text, decides its half. Examples of one text therefore stay together,
+    and an example keeps its half when other examples are added or removed. If dev has only one text, the function
+    hashes the numbers of the examples.
 
     Args:
         task: Task.
         examples: the dev examples, in the order of their files.
+
+    Returns:
+        (examples that choose the weights, examples that are reported).
 
     Raises:
         UserError: there is only one example.
@@ -46,15 +51,15 @@ def halves(task: Task, examples: Examples) -> tuple[Examples, Examples]:
 
 
 def seen(task: Task, examples: Sequence, others: Sequence) -> int:
-    """How many of the examples were made from texts that the others have, too.
+    """The number of examples whose source also occurs among the other examples.
 
     Args:
         task: Task.
-        examples: examples.
-        others: examples, such as those that a model learned from.
+        examples: the examples to count.
+        others: the examples to compare with, such as the training examples.
     """
 
-    def source(example):  # of one sentence alone, and not of its document
+    def source(example):  # one example alone, so that a tagged sentence has its words as its source, not its document
         return task.family.sources([example])[0]
 
     known = {source(example) for example in others} - {()}

@@ -40,7 +40,7 @@ class Features:
 
     @property
     def num_units(self) -> int:
-        """U."""
+        """U, the number of units."""
         return len(self.examples)
 
     @property
@@ -172,10 +172,10 @@ def _tokenize_function(tokenizer, has_spans):
 
 
 def _by_text(tokenize, texts):
-    """List of tuples of arrays: for each text its row of each RaggedTensor that `tokenize` returns."""
+    """For each text, a tuple of arrays: its row of each RaggedTensor that `tokenize` returns."""
     by_text = []
     for start in range(0, len(texts), _TEXTS_PER_CALL):
-        # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+        # JSON may contain half of a surrogate pair, which UTF-8 cannot encode.
         rows = tokenize(
             tf.constant([text.encode("utf-8", "replace") for text in texts[start : start + _TEXTS_PER_CALL]])
         )
@@ -186,12 +186,12 @@ def _by_text(tokenize, texts):
 
 
 def notes_of_empty(examples: Sequence[Any], empty: Sequence[int], what: str = "a text") -> list[str]:
-    """The log line about examples of whose texts no token is left.
+    """The log line about examples that have a text without tokens.
 
     Args:
         examples: list of the family's examples.
         empty: list of int. Numbers of these examples, in order.
-        what: str. Name of the text that has no token.
+        what: str. The words for the text without tokens in the line.
 
     Returns:
         [] or one line with the place of the first such example.

@@ -20,14 +20,14 @@ from keras_bert_app.training.start import Start
 
 @dataclasses.dataclass(frozen=True)
 class TaskData:
-    """The labelled data of a fine-tuning, and what follows from them.
+    """The labelled data of a fine-tuning run, and the values that follow from them.
 
     Attributes:
-        data: Data, with the answers of the teachers where there are some.
+        data: Data. If there are teachers, the training features have their answers.
         head: Head of the task.
         fingerprints: dict split -> sha256 of its examples.
-        teachers: directories of the runs that teach.
-        answers: logits of the teachers, to be kept for a resumed run; None without teachers.
+        teachers: directories of the teaching runs.
+        answers: logits of the teachers, which the run keeps for a resume. None: no teachers, or nothing left to learn.
     """
 
     data: Data
@@ -38,22 +38,22 @@ class TaskData:
 
 
 def finetune(start: Start) -> dict[str, Any]:
-    """Runs or resumes one fine-tuning.
+    """Runs or resumes one fine-tuning run.
 
     Args:
         start: Start whose data are TaskData.
 
     Returns:
-        dict of results, as WORKDIR/results.json has it.
+        dict of results, the content of WORKDIR/results.json.
 
     Raises:
-        UserError: something does not fit.
-        Interrupted: SIGINT or SIGTERM came, and the run is saved.
+        UserError: the work directory or the weights do not fit the run.
+        Interrupted: SIGINT or SIGTERM came. The run is saved.
     """
     run, data = start.run, start.data.data
     objective = data.task.family.make_objective(data.task, run, start.data.head)
 
-    # Machines that train together share the directory. The chief's lock stands for all.
+    # Machines that train together share the work directory. Only the chief locks it, for all machines.
     with lock.locked(start.workdir) if start.is_chief else contextlib.nullcontext(), start.strategy.scope():
         start.existing.check_unchanged()
         # 1. model and optimizer, with their first values
@@ -61,7 +61,7 @@ def finetune(start: Start) -> dict[str, Any]:
         state, origin = initialization.initialize(_with_fitted_weights(start, model), model, optimizer)
         _write_configuration(start)
 
-        # 2. what people read
+        # 2. the reporter and the first lines of its log
         reporter = reporting.make_reporter(start, state, objective, draw_curves)
         for line in _introduction(start, model, optimizer, origin):
             reporter.say(line)
@@ -112,7 +112,11 @@ def _make_model(start):
 
 
 def _with_fitted_weights(start, model):
-    """The Start with weights in the units and label order of its task, without layers to be learned anew."""
+    """The Start with weights that fit its task.
+
+    The weights keep their output layer only if it fits the head of the run. --reinit_layers makes the highest layers
+    new.
+    """
     if start.weights is None:
         return start
     data, lines = start.data.data, list(start.weight_lines)
@@ -125,7 +129,7 @@ def _with_fitted_weights(start, model):
 
 
 def _write_configuration(start):
-    """Makes the work directory that of this run, in the chief."""
+    """Writes the configuration of the run into its work directory. Only the chief writes."""
     if not start.is_chief:
         return
     if start.existing.has_begun:
@@ -144,7 +148,7 @@ def _write_configuration(start):
 
 
 def _introduction(start, model, optimizer, origin):
-    """The lines that a run begins with."""
+    """Yields the first lines of the log: the devices, the parameters, the examples and the warnings."""
     data = start.data.data
     yield strategies.describe(start.strategy, start.run)
     yield from tpu.advice(start.strategy, start.run)
@@ -163,12 +167,12 @@ def _introduction(start, model, optimizer, origin):
 
 
 def _length_cost(start):
-    """The cost of one more length of rows, as of lengths.cost."""
+    """The value of lengths.cost for the devices and the compilation of the run."""
     return lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
 
 
 def _averaged(scorer, optimizer) -> Callable:
-    """The scorer's evaluation with the running means of the weights, where the optimizer keeps them."""
+    """The scorer's evaluation, with the running means of the weights if the optimizer keeps them."""
 
     def evaluate(step, should_stop):
         with optimizer.averaged_weights():
@@ -178,7 +182,12 @@ def _averaged(scorer, optimizer) -> Callable:
 
 
 def has_ended(existing: work_directory.ExistingRun, run: Any) -> bool:
-    """Whether the newest checkpoint of a run is that of its end."""
+    """Whether the newest checkpoint of a run is its last one.
+
+    Args:
+        existing: ExistingRun, the content of the work directory.
+        run: FinetuningConfig.
+    """
     if not existing.has_begun:
         return False
     manifest = checkpoints.read_manifest(existing.checkpoints[-1], verify=False)

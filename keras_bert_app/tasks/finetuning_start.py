@@ -1,4 +1,4 @@
-"""The start of fine-tuning: from what the user asked for to one run, or to a run for each of several seeds."""
+"""The start of fine-tuning: one run, or one run for each of several seeds."""
 
 import dataclasses
 import os
@@ -24,19 +24,19 @@ from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import checked_pieces
 
-# --init_checkpoint may lack these parts: the heads of pre-training are not used, and a pooler can be learned.
+# --init_checkpoint may lack these parts: fine-tuning does not use the heads of pre-training, and can learn a pooler.
 _NOT_NEEDED = ("pooler", "masked_lm", "next_sentence")
-Loaded = tuple[Weights, list[str]]  # weights, and the lines that tell the user of them
+Loaded = tuple[Weights, list[str]]  # weights, and log lines about them
 
 
 class Source(NamedTuple):
-    """Where a fine-tuning starts from.
+    """The starting point of a fine-tuning run.
 
     Attributes:
         init_checkpoint: the model to start from, or None.
-        takes_weights: whether its weights are used, and not its shape and vocabulary alone.
-        model_config: BertConfig, where there is no init_checkpoint.
-        vocabulary: content of the vocabulary file, where there is no init_checkpoint.
+        takes_weights: whether the run uses its weights, or only its shape and vocabulary.
+        model_config: BertConfig, if there is no init_checkpoint.
+        vocabulary: content of the vocabulary file, if there is no init_checkpoint.
     """
 
     init_checkpoint: str | None = None
@@ -56,18 +56,18 @@ def launch(
 
     Args:
         workdir: the work directory.
-        wanted: dict of the fields of FinetuningConfig that the user asked for. The task's defaults, then the general
-            ones, fill in the rest.
+        wanted: dict of the fields of FinetuningConfig that the user set. The task's defaults and then the general
+            defaults give the other fields.
         num_seeds: number of runs. Several runs live in WORKDIR/seed-N.
-        source: Source. A run that goes on must have the same configuration and vocabulary.
-        stream: where progress goes; standard output by default.
+        source: Source. If it has a configuration and a vocabulary, a resumed run must have the same.
+        stream: file for progress lines; standard output by default.
 
     Returns:
-        dict of results: of the run, or over the seeds.
+        dict: the results of the run, or those over several seeds (results.over_seeds).
 
     Raises:
-        UserError: something does not fit.
-        Interrupted: a signal came, and the run is saved.
+        UserError: an option, a file or the work directory does not fit.
+        Interrupted: a signal came. The run is saved.
     """
     source = Source(*source)
     _check_as_many_seeds(workdir, num_seeds)
@@ -75,7 +75,7 @@ def launch(
         wanted = {**wanted, "init_checkpoint": ""}
     directories = _directories(workdir, wanted, num_seeds)
     plan = _plan(directories, wanted, num_seeds, source)
-    # The devices are found once, since TensorFlow does not let go of them.
+    # All seeds share one strategy, because TensorFlow does not release devices.
     strategy = strategies.make_strategy(plan.settings.get("strategy", "auto"))
     teacher, outcomes = transfer.Teacher(strategy, stream), []
     for seed, directory in directories.items():
@@ -118,7 +118,9 @@ def make_start(
     existing: ExistingRun | None = None,
     tuning_directory: str = "",
 ) -> Start:
-    """The Start of one fine-tuning. It checks everything that was given, and writes nothing into the work directory.
+    """Checks all options and data, and makes the Start of one fine-tuning run.
+
+    Only the tuning of masked LM writes files here, into tuning_directory.
 
     Args:
         workdir: the work directory.
@@ -126,14 +128,14 @@ def make_start(
         run: FinetuningConfig.
         vocabulary: content of the vocabulary file.
         initial: (Weights, lines) of the encoder to start from, or None.
-        strategy: tf.distribute.Strategy, or None for the one that the configuration names.
-        stream: where progress goes; standard output by default.
-        teacher: transfer.Teacher, which may have answered for another seed.
-        existing: what the work directory holds, where the caller has looked already.
-        tuning_directory: where masked LM is tuned on the task's texts first; "" for no tuning.
+        strategy: tf.distribute.Strategy. None: the strategy that the configuration names.
+        stream: file for progress lines; standard output by default.
+        teacher: transfer.Teacher, which may have the answers from another seed. None: a new one.
+        existing: the content of the work directory. None: the function reads it.
+        tuning_directory: the directory in which masked LM is first tuned on the task's texts; "" for no tuning.
 
     Raises:
-        UserError: something does not fit.
+        UserError: an option, a file or the work directory does not fit.
     """
     strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
@@ -166,7 +168,10 @@ def make_start(
 
 
 def _loaded_data(existing, run, tokenizer):
-    """The Data of a run. A run that has begun with a value, or with text of many [UNK], may go on with it."""
+    """The Data of a run.
+
+    A resumed run skips two checks: options without effect, and texts with many [UNK].
+    """
     data = load_data(run, tokenizer, () if existing.has_begun else None)
     if not existing.has_begun:
         fit = vocabulary_fit.check(data.train.token_ids, tokenizer, f"--data_dir={run.data_dir}")
@@ -180,14 +185,14 @@ class _Plan:
 
     Attributes:
         existing: dict seed -> ExistingRun.
-        started: seeds whose runs go on as they were begun.
-        wanted: fields that the user asked for.
-        settings: fields of the run, without its seed.
+        started: seeds whose runs continue with the configuration in their directories.
+        wanted: fields that the user set.
+        settings: fields that all runs share. Each run has its own seed.
         source: Source.
         num_seeds: number of runs.
         model_config: BertConfig of all runs.
         vocabulary: content of their vocabulary file.
-        loaded: the weights of init_checkpoint, once they were read.
+        loaded: the weights of init_checkpoint; None until `load` reads them.
     """
 
     existing: dict[int, ExistingRun]
@@ -209,7 +214,7 @@ class _Plan:
         return run
 
     def load(self, run: FinetuningConfig) -> Loaded:
-        """The weights of --init_checkpoint, which are read once for all seeds."""
+        """The weights of --init_checkpoint. The method reads them once for all seeds."""
         if self.loaded is None:
             self.loaded = _load(run.init_checkpoint, run.encoder_layers, run.task)
         return self.loaded
@@ -225,13 +230,13 @@ def _plan(directories, wanted, num_seeds, source):
     started = {seed: state for seed, state in existing.items() if state.is_started}
     for state in started.values():
         pruned_runs.check_not_pruned(state)
-        state.config(FinetuningConfig)  # raises where it is no run of this kind
-    # A whole command may begin anew where a start saved no checkpoint.
+        state.config(FinetuningConfig)  # raises if the directory holds another kind of run
+    # A complete command starts again from the beginning if the earlier start saved no checkpoint.
     if wanted.get("task") and wanted.get("data_dir") and (source.init_checkpoint or source.model_config):
         started = {seed: state for seed, state in started.items() if state.has_begun}
     common = existing, tuple(started), wanted
     if started:
-        # Runs that were begun decide about those that were not.
+        # Existing runs decide the configuration of the runs that are still to start.
         seed, state = next(iter(started.items()))
         model_config, run = _resumed(state, wanted, seed if num_seeds > 1 else None, source)
         return _Plan(*common, run.to_dict(), source, num_seeds, model_config, state.vocabulary())
@@ -250,7 +255,7 @@ def _plan(directories, wanted, num_seeds, source):
 
 
 def _over_seeds(workdir, outcomes, strategy, stream):
-    """The results over several seeds, which are written and printed too."""
+    """Writes, prints and returns the results over several seeds."""
     figures = results.over_seeds(outcomes)
     if strategies.is_chief(strategy):
         results.write_json(os.path.join(workdir, "results.json"), figures)
@@ -260,14 +265,17 @@ def _over_seeds(workdir, outcomes, strategy, stream):
 
 
 def _tuning_directory(workdir, directory, run):
-    """Where masked LM is tuned: once for all seeds, unless they draw other training examples; "" for no tuning."""
+    """The directory for the tuning of masked LM; "" for no tuning.
+
+    All seeds share one tuning, unless each seed draws its own training examples.
+    """
     return os.path.join(directory if run.max_train_examples else workdir, "mlm_tuning") if run.mlm_tuning_steps else ""
 
 
 def _directories(workdir, wanted, num_seeds):
-    """dict seed -> directory of its run."""
+    """dict seed -> directory of the run with this seed."""
     first = wanted.get("seed", FinetuningConfig.seed)
-    if "seed" not in wanted and num_seeds > 1:  # the runs of a directory go on with the seeds that they began with
+    if "seed" not in wanted and num_seeds > 1:  # existing runs keep their seeds
         first = min(map(int, _seeds_of(workdir)), default=first)
     if num_seeds == 1:
         return {first: workdir}
@@ -275,7 +283,7 @@ def _directories(workdir, wanted, num_seeds):
 
 
 def _seeds_of(workdir):
-    """The seeds, as text, whose runs live in a directory."""
+    """The seeds of the runs in a directory, as text."""
     return [
         name.removeprefix("seed-")
         for name in storage.list_directory(workdir)
@@ -284,7 +292,7 @@ def _seeds_of(workdir):
 
 
 def _check_as_many_seeds(workdir, num_seeds):
-    """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone run."""
+    """Raises UserError if a single run and runs of several seeds would share a directory and its results.json."""
     is_started = work_directory.is_started(workdir)
     if num_seeds > 1 and is_started:
         raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
@@ -296,7 +304,7 @@ def _check_as_many_seeds(workdir, num_seeds):
 
 
 def _resumed(existing, wanted, seed, source):
-    """(BertConfig, FinetuningConfig) of a run that goes on. Args: seed: one of several; None for a lone run."""
+    """(BertConfig, FinetuningConfig) of a resumed run. seed is None for a single run."""
     model_config = source.model_config
     if model_config is not None:
         _, run = existing.config(FinetuningConfig)
@@ -306,10 +314,10 @@ def _resumed(existing, wanted, seed, source):
 
 
 def _with_lowest_layers(model_config, count):
-    """A BertConfig with so many of its lowest layers; -1 for all.
+    """A BertConfig with its lowest `count` layers; -1 for all layers.
 
     Raises:
-        UserError: it has fewer layers.
+        UserError: the model has fewer layers.
     """
     if count > model_config.num_hidden_layers:
         raise UserError(
@@ -319,7 +327,7 @@ def _with_lowest_layers(model_config, count):
 
 
 def _task_defaults(wanted):
-    """The task's defaults, which come before the general ones.
+    """The task's defaults, which override the general defaults.
 
     Raises:
         UserError: no task or no data is named.
@@ -332,14 +340,14 @@ def _task_defaults(wanted):
 
 
 def _teachers(existing, run):
-    """Directories of the runs that teach. A run that has begun keeps those that it began with."""
+    """Directories of the teaching runs. A resumed run keeps its teachers."""
     if not run.teacher:
         return []
     return existing.values["teachers"] if existing.has_begun else seeds.sound(run.teacher)
 
 
 def _check_examples(existing, run, data, fingerprints):
-    """Raises UserError where a run that has begun would go on with other examples or labels."""
+    """Raises UserError if a resumed run would get other examples or labels."""
     names = {
         "labels": "labels",
         "train": "training examples",
@@ -358,9 +366,10 @@ def _check_examples(existing, run, data, fingerprints):
 
 
 def _load(init_checkpoint, num_layers, task):
-    """The Loaded weights of a start.
+    """The Loaded weights of --init_checkpoint.
 
-    Runs of several seeds give those of the best seed. A run of another task gives them without its output layer.
+    If init_checkpoint holds runs of several seeds, the weights are those of the best seed. The function leaves out an
+    output layer of another task, and one whose labels do not show its task.
     """
     directory = init_checkpoint if is_handle(init_checkpoint) else seeds.best(init_checkpoint)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
@@ -368,7 +377,7 @@ def _load(init_checkpoint, num_layers, task):
     if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
         weights = _without_output_layer(weights)
-    elif not earlier:  # nobody knows what its head has learned
+    elif not earlier:  # no record says what the head has learned
         weights = dataclasses.replace(weights, own_head=None)
         if weights.task and not transfer.says_what_it_answers(weights, registry.find(task)):
             labels = ", ".join(weights.labels[:6]) or "no labels"
@@ -376,7 +385,7 @@ def _load(init_checkpoint, num_layers, task):
             weights = _without_output_layer(weights)
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
-        weights = dataclasses.replace(weights, own_head=None)  # its head may read layers that are gone
+        weights = dataclasses.replace(weights, own_head=None)  # the head may read layers that were removed
         lines.append(f"  {line}")
     if weights.vocabulary is None:
         raise UserError(

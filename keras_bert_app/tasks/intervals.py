@@ -1,4 +1,7 @@
-"""Confidence intervals of scores, by the bootstrap over what examples were made from (Efron and Tibshirani 1993)."""
+"""Confidence intervals of scores, by the bootstrap over sources (Efron and Tibshirani 1993).
+
+The source of an example is, for instance, its text.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,19 +11,19 @@ import numpy as np
 from keras_bert_app.training.evaluation import wilson_interval
 
 NUM_RESAMPLES = 1000
-# With five texts that all agree, a sign test of two sides has p = 0.0625: such data allow no statement at 95 %.
+# If five texts all agree, a two-sided sign test gives p = 0.0625. Five texts therefore allow no statement at 95 %.
 FEWEST_SOURCES = 6
 _TAILS = (2.5, 97.5)  # percentiles of a 95 % interval
-# The score of each example, if the score of several is their mean; else a function of the indices of a resample.
+# The score of each example, if the total score is their mean; else a function that scores the indices of a resample.
 Measure = np.ndarray | Callable[[np.ndarray], float]
 
 
 class Compared(NamedTuple):
-    """The score of a model beside that of a baseline on the same examples.
+    """The intervals of a model's score, and of its difference to a baseline on the same examples.
 
     Attributes:
         interval: (lowest, highest) of the 95 % interval of the score.
-        difference_interval: the same, of the score minus the baseline's score.
+        difference_interval: (lowest, highest) of the 95 % interval of the score minus the baseline's score.
     """
 
     interval: tuple[float, float]
@@ -30,8 +33,8 @@ class Compared(NamedTuple):
 def compared(measure: Measure, baseline: Measure, sources: Sequence) -> Compared:
     """The intervals of a score, and of its difference to a baseline.
 
-    Both scores are computed for the same resamples, since both depend on which examples happen to be there. The
-    interval of the difference contains 0 if there are fewer than FEWEST_SOURCES sources.
+    The function computes both scores on the same resamples, because both depend on the choice of the examples. With
+    fewer than FEWEST_SOURCES sources, the interval of the difference always contains 0.
 
     Args:
         measure: Measure of the model.
@@ -50,8 +53,8 @@ def compared(measure: Measure, baseline: Measure, sources: Sequence) -> Compared
 def interval(measure: Measure, sources: Sequence) -> tuple[float, float]:
     """The 95 % interval of a score.
 
-    Examples of one source, such as questions about one text, are drawn together. If single examples are right or
-    wrong, the interval is Wilson's (1927), which also holds for few examples.
+    Examples of one source, such as questions about one text, are drawn together. If each example has its own source
+    and is right or wrong, the interval is Wilson's (1927). It also holds for few examples.
 
     Args:
         measure: Measure of the model.
@@ -80,7 +83,7 @@ def _members(sources):
 
 
 def _resamples(members):
-    """Yields the indices of NUM_RESAMPLES draws of sources with replacement. The draws are always the same."""
+    """Yields the indices of NUM_RESAMPLES draws of sources with replacement, the same draws in each call."""
     generator = np.random.Generator(np.random.Philox(key=0))
     is_single = all(len(indices) == 1 for indices in members)
     arrays = np.array([indices[0] for indices in members]) if is_single else list(map(np.array, members))

@@ -1,4 +1,4 @@
-"""Fine-tuning as a function, for callers from Python: the fields of FinetuningConfig are its keyword arguments."""
+"""Fine-tuning as a function for Python, with the fields of FinetuningConfig as keyword arguments."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ from pipelines import storage
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "teacher")
-# max_eval_examples limits an evaluation, so that max_eval_steps has no meaning here.
+# Fine-tuning limits an evaluation by max_eval_examples and does not read max_eval_steps.
 FIELDS = {field.name: field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"}
 
 
@@ -30,7 +30,9 @@ def finetune(
     stream: TextIO | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Fine-tunes a BERT on labelled files, as the finetune command does, or goes on with the run of a directory.
+    """Fine-tunes a BERT on labelled files, or resumes the run of a directory.
+
+    The function does the same as the finetune command.
 
     Args:
         workdir: str or os.PathLike. Directory of the run.
@@ -40,29 +42,29 @@ def finetune(
         config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json.
         vocab_file: without init_checkpoint: the WordPiece vocabulary.
         random_init: bool. Whether to take only the shape and vocabulary of init_checkpoint, for a baseline.
-        num_seeds: int. Runs, each with a seed one higher, in WORKDIR/seed-N.
-        stream: where progress goes; standard output by default.
+        num_seeds: int. Number of runs. Several runs have consecutive seeds and live in WORKDIR/seed-N.
+        stream: file for progress lines; standard output by default.
         **settings: further fields of FinetuningConfig, such as learning_rate=3e-5.
 
     Returns:
-        dict of results, as WORKDIR/results.json has it: the scores of the best weights, beside those of a baseline.
+        dict of results, the content of WORKDIR/results.json: scores of the best weights next to those of a baseline.
 
     Raises:
-        UserError: something does not fit. The message names the argument and how to mend it.
-        Interrupted: SIGINT (Ctrl-C) or SIGTERM came. The run is saved; the same call goes on with it.
+        UserError: an argument or a file does not fit. The message names it and says how to correct it.
+        Interrupted: SIGINT (Ctrl-C) or SIGTERM came. The run is saved; the same call resumes it.
 
     Example:
         finetune("runs/teams", "classification", "tickets", "runs/mine", text_columns=("subject", "body"))
     """
     given = {"task": task, "data_dir": data_dir, "init_checkpoint": init_checkpoint}
     wanted = {name: _typed(name, value) for name, value in {**settings, **given}.items() if value or name in settings}
-    FinetuningConfig(**wanted)  # a bad value is named before anything is read
+    FinetuningConfig(**wanted)  # reports a bad value before any file is read
     source = source_of(wanted.get("init_checkpoint", ""), not random_init, config, _text(vocab_file))
     return finetuning_start.launch(_text(workdir), wanted, num_seeds, source, stream)
 
 
 def list_tasks() -> dict[str, str]:
-    """The tasks of finetune: dict name -> what it is, and the files that it expects in data_dir."""
+    """The tasks of finetune: dict name -> a description that names the files in data_dir."""
     tasks = {}
     for name, task in registry.TASKS.items():
         files = dict.fromkeys(names[0].replace("{all}", "*") for names in task.files.values())
@@ -77,9 +79,9 @@ def source_of(
 
     Args:
         init_checkpoint: the model to start from, or "".
-        takes_weights: whether its weights are used, and not its shape and vocabulary alone.
-        config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json. None or "" for
-            a run that goes on.
+        takes_weights: whether the run uses its weights, or only its shape and vocabulary.
+        config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json. None or ""
+            to resume a run.
         vocab_file: without init_checkpoint: the path of the vocabulary.
 
     Raises:
@@ -106,7 +108,7 @@ def source_of(
 
 
 def _typed(name, value):
-    """A value as FinetuningConfig has it: tuples for lists, absolute paths.
+    """A value in the form of FinetuningConfig: tuples for lists, absolute paths.
 
     Raises:
         UserError: there is no such field.
@@ -124,5 +126,5 @@ def _path(name, value):
 
 
 def _text(value):
-    """str for a path; numbers of columns as text, too."""
+    """A path, a name or the number of a column as str."""
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -26,9 +26,9 @@ class Data:
         unlabelled_examples: Training examples without labels, which a teacher answers.
         dev_examples: The examples that choose the best weights.
         reported_examples: The examples that are scored once, with the best weights.
-        reported_on: What the latter are: a half of dev, or a file.
-        train: Features of train_examples, followed by those of unlabelled_examples. The labels of the latter are
-            placeholders until transfer.learn_from sets them.
+        reported_on: Description of reported_examples: a half of dev, or the path of a file.
+        train: Features of train_examples, followed by those of unlabelled_examples. The labels of the unlabelled
+            examples are placeholders until transfer.learn_from sets them.
         dev: Features of dev_examples.
         reported: Features of reported_examples.
         others: dict split -> (examples, Features) of the additional dev splits whose files exist, without the texts of
@@ -111,21 +111,21 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
 
 
 def _choosing_and_reported(run, task, dev_examples):
-    """(the examples that choose the best weights, the examples that are reported, what the latter are)."""
+    """(examples that choose the best weights, examples to report, description of the examples to report)."""
     if run.test_file:
         return dev_examples, task.read_file(run.test_file, run, split="test"), run.test_file
     return *dev_halves.halves(task, dev_examples), dev_halves.REPORTED
 
 
 def _without(task, examples, chosen):
-    """The examples without those whose texts have chosen the weights."""
+    """The examples whose sources do not occur among the examples that chose the weights."""
     known = set(task.family.sources(chosen))
     sources = task.family.sources(examples)
     return examples.of(example for example, source in zip(examples, sources, strict=True) if source not in known)
 
 
 def drawn_examples(examples: Examples, task: Task, run: FinetuningConfig) -> Examples:
-    """The training examples of a run: --max_train_examples of them, drawn by its seed with each class in its share.
+    """Draws --max_train_examples training examples by the seed of a run. Each class keeps its share.
 
     Args:
         examples: all training examples.
@@ -136,7 +136,7 @@ def drawn_examples(examples: Examples, task: Task, run: FinetuningConfig) -> Exa
 
 
 def _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples):
-    """Lines about the classes that no training example or no dev example has."""
+    """Warnings about classes without a training example or without a dev example."""
     names = sorted({name for example in all_examples for name in task.classes(example)})
     names = list(labels) if set(names) <= set(labels) else names
     raise_train = "; raise --max_train_examples" if run.max_train_examples else ""
@@ -158,7 +158,7 @@ def _unlabelled_examples(run, task, train_examples):
     """The examples of --unlabelled_files, with the first training label as a placeholder.
 
     Raises:
-        UserError: one of them is an example of dev or test, too.
+        UserError: one of them has the text of an example of dev or test.
     """
     examples = [example for path in run.unlabelled_files for example in task.read_file(path, run, has_labels=False)]
     _check_not_scored(run, task, examples)
@@ -166,7 +166,7 @@ def _unlabelled_examples(run, task, train_examples):
 
 
 def _check_not_scored(run, task, examples):
-    """Raises UserError where examples have the texts of examples that are scored, whatever their files are called."""
+    """Raises UserError if examples have the texts of scored examples, whatever the names of the files."""
     scored = {}
     for split in (split for split in task.files if split != "train") if examples else ():
         if split == "dev" and run.dev_fraction or task.has_file(run.data_dir, split):
@@ -186,7 +186,7 @@ def _check_not_scored(run, task, examples):
 
 
 def _scored_examples(run, task, split):
-    """The examples of a split, whose files may have labels; none where the task cannot read them."""
+    """The examples of a split with or without labels; no examples if the task cannot read the files."""
     for has_labels in (True, False):
         with contextlib.suppress(UserError):
             return task.read_split(run.data_dir, split, run, has_labels)
@@ -198,10 +198,10 @@ def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
 
     Args:
         examples: Examples of pairs of texts.
-        task: Task. Its name is for the error message.
+        task: Task. The error message has its name.
 
     Raises:
-        UserError: an example is no pair.
+        UserError: an example is not a pair.
     """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
         raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")

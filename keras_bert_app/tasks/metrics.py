@@ -1,4 +1,4 @@
-"""Scores of predictions, by scikit-learn and scipy where they offer them. Higher is always better."""
+"""Scores of predictions, by scikit-learn and scipy where possible. A higher score is always better."""
 
 import warnings
 
@@ -16,13 +16,13 @@ def _f1(average, positive=1):
 
 
 def _micro_f1_of_label_sets(gold, predicted):
-    # Each label of each example is a yes or a no. scikit-learn takes 100 times as long, which counts for resamples.
+    # Each label of each example is a yes or a no. scikit-learn is 100 times slower, which is too slow for resamples.
     total = gold.sum() + predicted.sum()
     return float(2.0 * (gold * predicted).sum() / total) if total else 0.0
 
 
 def _macro_f1_of_label_sets(gold, predicted):
-    # Label by label, because scikit-learn would also score the absence of the label in a single column.
+    # The loop scores each label alone. For a single label, scikit-learn would also score the absence of the label.
     occurs = np.flatnonzero(np.any((gold > 0) | (predicted > 0), axis=0))
     return (
         float(np.mean([_f1("binary")(gold[:, label], predicted[:, label]) for label in occurs])) if len(occurs) else 0.0

@@ -1,4 +1,4 @@
-"""Masked LM on a task's own texts before the task itself (Howard and Ruder 2018, ULMFiT, section 3.2)."""
+"""Masked LM on a task's texts before the task itself (Howard and Ruder 2018, ULMFiT, section 3.2)."""
 
 import dataclasses
 import hashlib
@@ -22,10 +22,10 @@ from keras_bert_app.tasks.labelled_data import drawn_examples
 from keras_bert_app.training import pretraining_start, strategies
 from pipelines import storage
 
-# Texts in one document. A row of masked LM is filled from one document.
+# Texts in one document. All texts in a row of masked LM come from one document.
 _TEXTS_A_DOCUMENT = 50
 _MADE_FROM = "made_from.json"
-# Fields of the run that the tuning has too: first those that decide its weights, then the others.
+# Fields that the tuning takes from the run. If a field of _DECISIVE has changed, an earlier tuning is refused.
 _DECISIVE = (
     "global_batch_size",
     "max_seq_length",
@@ -55,24 +55,24 @@ def tuned(
     strategy: tf.distribute.Strategy,
     stream: TextIO | None = None,
 ) -> tuple[Weights, list[str]]:
-    """Tunes masked LM on the training texts. A tuning that is done is not done again.
+    """Tunes masked LM on the training texts, or loads the weights of a finished tuning.
 
     The parts that the tuning does not train, such as the pooler, keep their weights.
 
     Args:
-        directory: where the tuning lives: texts.txt, made_from.json, and run/, a work directory of pretrain.
+        directory: the directory of the tuning. It has texts.txt, made_from.json and run/, a work directory of pretrain.
         run: FinetuningConfig.
         model_config: BertConfig.
         vocabulary: content of the vocabulary file.
         initial: (Weights, lines) to start from, or None for random weights.
         strategy: tf.distribute.Strategy.
-        stream: where progress goes; standard output by default.
+        stream: file for progress lines; standard output by default.
 
     Returns:
-        (Weights, lines that tell the user of them).
+        (Weights, log lines about them).
 
     Raises:
-        UserError: the tuning that lives there was made from something else.
+        UserError: the directory holds a tuning with other texts, other initial weights or other options.
     """
     workdir = os.path.join(directory, "run")
     existing = ExistingRun.read(workdir)
@@ -99,7 +99,7 @@ def tuned(
     ).resolved()
     if f"step-{run.mlm_tuning_steps:08d}" not in map(os.path.basename, existing.checkpoints):
         pretraining_start.launch(workdir, model_config, pretraining, vocabulary, initial, strategy, stream, existing)
-    strategies.wait_for_all(strategy)  # until the chief has written the last checkpoint
+    strategies.wait_for_all(strategy)  # the chief must first write the last checkpoint
     weights, lines = load.load_weights(workdir, allow_missing=("pooler", "masked_lm", "next_sentence"))
     if initial:
         before, earlier_lines = initial
@@ -124,7 +124,7 @@ def _made_from(run, model_config, vocabulary, initial, texts):
 
 
 def _check_made_from(directory, made_from):
-    """Raises UserError where the tuning of a directory was made from something else."""
+    """Raises UserError if the tuning in a directory has other texts, initial weights or options."""
     before = read_json(os.path.join(directory, _MADE_FROM))
     if other := [name for name, value in made_from.items() if before.get(name) != value]:
         raise UserError(

@@ -10,8 +10,8 @@ class _Objective:
     """Base class: one loss, averaged over a count.
 
     A batch may pass through the model twice with different dropout, as logits and logits_again. The loss then is the
-    mean of both losses plus consistency_weight times half the sum of the two Kullback-Leibler divergences between
-    the answers (Liang et al. 2021, R-Drop).
+    mean of both losses plus consistency_weight times a divergence. The divergence is half the sum of the two
+    Kullback-Leibler divergences between the answers (Liang et al. 2021, R-Drop).
 
     Args:
         consistency_weight: float. Weight of the divergences.
@@ -128,7 +128,7 @@ class Regression(_Objective):
 
     def progress(self, figures):
         """The root mean squared error in the unit of the labels, if the loss is this error alone."""
-        # The loss of a teacher or of a second pass is no error of the labels.
+        # With a teacher or a second pass, the loss is more than the error of the labels.
         return (
             "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5 * self.scale:.3f}"
         )

@@ -29,8 +29,8 @@ def unit_logits(
         features: Features.
         run: FinetuningConfig.
         batch_size: int. A multiple of the number of replicas.
-        should_stop: Function that says before each batch whether to stop.
-        progress: Progress that counts units and the tokens of their work; None for no progress line.
+        should_stop: Function that is called before each batch. True stops the computation.
+        progress: Progress that counts units and their tokens, with padding; None for no progress line.
         **shapes: Keyword arguments of batches.evaluation_batches.
 
     Returns:

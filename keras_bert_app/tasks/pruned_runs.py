@@ -1,4 +1,4 @@
-"""Fine-tuned runs without some of their attention heads (Michel et al. 2019), which every command still takes."""
+"""Fine-tuned runs without some of their attention heads (Michel et al. 2019)."""
 
 import dataclasses
 from typing import Any
@@ -17,22 +17,22 @@ _KEY = "pruned_from"  # in config.json
 
 
 def write(workdir: str, heads: Any, directory: str) -> list[str]:
-    """Writes a run of the best weights without some heads, which predict, evaluate, export and analyze take.
+    """Writes a new run with the best weights of a run, without some heads.
 
-    The new run keeps the configuration, the labels and the values that were tuned on the dev examples. It does not keep
-    the scores, since the whole model reached them.
+    predict, evaluate, export and analyze accept the new run. It keeps the configuration, the labels and the values that
+    were tuned on the dev examples. It does not keep the scores, because the whole model reached them.
 
     Args:
-        workdir: the work directory of the run; of several seeds the best one is used.
+        workdir: the work directory of the run. If it holds several seeds, the function takes the best seed.
         heads: see surgery.prune_heads.
         directory: a new directory to write.
 
     Returns:
-        lines that say what was done.
+        log lines about the weights, the heads and the new run.
 
     Raises:
-        UserError: no fine-tuning run lives there, it has saved nothing yet, a head does not exist, or the directory
-            does.
+        UserError: workdir has no fine-tuning run or no scored weights, a head does not exist, or `directory` exists and
+            is not empty.
     """
     source = seeds.best_run(workdir)
     existing = ExistingRun.read(source)
@@ -42,7 +42,7 @@ def write(workdir: str, heads: Any, directory: str) -> list[str]:
     weights, line = surgery.prune_heads(weights, heads)
     taken = {*weights.config.to_dict(), "vocab_sha256", FinetuningConfig.KEY}
     notes = {name: value for name, value in existing.values.items() if name not in taken}
-    # The tuned values stand in results.json, which the new run does not have.
+    # The tuned values are in results.json, which the new run does not have.
     run = dataclasses.replace(run, **results.tuned(source))
     with directories.written_whole(directory) as temporary:
         work_directory.write_config(temporary, weights.config, run, existing.vocabulary(), {**notes, _KEY: source})
@@ -60,10 +60,10 @@ def write(workdir: str, heads: Any, directory: str) -> list[str]:
 
 
 def check_not_pruned(existing: ExistingRun) -> None:
-    """Refuses to train a pruned run on, since its optimizer is gone.
+    """Refuses to resume the training of a pruned run, because the run has no state of an optimizer.
 
     Raises:
-        UserError: write made the run.
+        UserError: `write` made the run.
     """
     workdir = existing.directory
     if source := existing.values.get(_KEY):

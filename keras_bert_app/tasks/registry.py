@@ -40,9 +40,9 @@ def answer_alike(one: str, other: str) -> bool:
 
 
 def may_be_alike(one: str, other: str) -> bool:
-    """Whether two tasks may ask for the same answers.
+    """Whether the answers of two tasks may have the same meaning.
 
-    Only the owner of a table knows what a task over this table asks. A generic task may therefore match any task.
+    Only the owner of a table knows the meaning of its labels. A generic task may therefore match any task.
 
     Args:
         one: str. Name of a task.
@@ -55,8 +55,11 @@ def may_be_alike(one: str, other: str) -> bool:
 def find(name: str) -> Task:
     """The Task of a name.
 
+    Args:
+        name: str. A key of TASKS.
+
     Raises:
-        UserError: no task has this name; the message has the nearest name.
+        UserError: no task has this name. The message has the nearest name.
     """
     if name not in TASKS:
         raise UserError(f"--task={name} is not known: {nearest(name, sorted(TASKS))}")

@@ -1,4 +1,4 @@
-"""The lines that a fine-tuning run prints at its end: scores beside baselines, options to try, and wrong answers."""
+"""The last lines of a fine-tuning run: scores next to baselines, options to try, and wrong answers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import dev_halves
 
 _SHOWN_MISTAKES = 3
-_FEW_STEPS = 1000  # a run of fewer steps that has learned nothing was more likely too short than too fast
+_FEW_STEPS = 1000  # a shorter run that learned nothing probably had too few steps, not too high a rate
 
 
 def summary(figures: dict[str, Any]) -> Iterator[str]:
@@ -50,12 +50,12 @@ def _interval(ends, sign=""):
 
 
 def _others(scores, metric):
-    """The metrics beside the first one."""
+    """The metrics other than the first one."""
     return "".join(f", {name} {value:.4f}" for name, value in scores.items() if name != metric)
 
 
 def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]:
-    """A line for people with options to change, where a run is no better than the baseline.
+    """A line for people with options to change, if a run is no better than the baseline.
 
     Small data need more steps than three epochs have, and Adam's bias correction (Mosbach et al. 2021; Zhang et al.
     2021, "Revisiting Few-sample BERT Fine-tuning"). With enough steps a lower rate is the usual remedy (Devlin et al.

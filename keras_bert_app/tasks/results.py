@@ -1,4 +1,4 @@
-"""The results that a fine-tuning run leaves for people: results.json, pictures, and the surest wrong answers."""
+"""The results of a fine-tuning run: results.json, pictures, and the surest wrong answers."""
 
 import dataclasses
 import json
@@ -19,7 +19,14 @@ _MOST_MISTAKES = 50
 
 
 def tuned(workdir: str) -> dict[str, Any]:
-    """dict of the fields of FinetuningConfig that were tuned on the dev examples of a run; {} before it ends."""
+    """The fields of FinetuningConfig that a run has tuned on its dev examples; {} before the run ends.
+
+    Args:
+        workdir: the work directory of the run.
+
+    Raises:
+        UserError: results.json has other fields than those of FinetuningConfig.
+    """
     values, names = of_best_weights(workdir).get("tuned", {}), FinetuningConfig.__dataclass_fields__
     if not isinstance(values, dict) or not values.keys() <= names.keys():
         path = work_directory.path_in(workdir, "results.json")
@@ -28,7 +35,13 @@ def tuned(workdir: str) -> dict[str, Any]:
 
 
 def of_best_weights(workdir: str) -> dict[str, Any]:
-    """results.json of a run; {} before the run ends, and where it went on since and has other best weights."""
+    """The content of results.json, if it describes the best weights of the run; else {}.
+
+    The function returns {} before the run ends. It also does so if the run has continued and has other best weights.
+
+    Args:
+        workdir: the work directory of the run.
+    """
     path, best = work_directory.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
     figures = read_json(path, folder=workdir) if best and storage.exists(path) else {}
     best_step = checkpoints.read_manifest(best[-1], verify=False)["step"] if figures else None
@@ -64,7 +77,9 @@ def write(
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
             no_better_than_baseline: whether that interval reaches 0.
-            scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
+            layer_shares, layer_gamma: the learned mix of the layers, with --layers=scalar_mix.
+            tuned: fields of FinetuningConfig that were tuned on dev. All scores of the best weights use them.
+            dev_NAME: the scores of each further split.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task = data.task
@@ -88,7 +103,7 @@ def write(
     for split, (examples, features) in data.others.items():
         answers = scorer.decoded(examples, features, scorer.logits(features), run)
         figures[split] = _rounded(task.family.score(task, examples, answers, data.labels))
-    # Mistakes and pictures show the examples that choose: whoever looks at the others tunes on them, too.
+    # Mistakes and pictures show the examples that choose. People who look at the reported examples would tune on them.
     mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
@@ -177,12 +192,12 @@ def _seconds(workdir):
 
 
 def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The results of several seeds: those of each run, mean and standard deviation, and which runs are degenerate.
+    """The results of several seeds: all runs, their mean and deviation, and the degenerate runs.
 
-    A run is degenerate if its reported score is no better than the baseline's. Fine-tuning of BERT sometimes fails so
-    on small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate too, and
-    has no part in the mean. The deviation is that between seeds; the interval is the mean of the runs' intervals, which
-    come from the choice of the examples.
+    A run is degenerate if its reported score is no better than the baseline's. Fine-tuning of BERT sometimes fails in
+    this way on small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate
+    too, and the mean leaves it out. The standard deviation is over the seeds. The interval is the mean of the runs'
+    intervals, which are over the choice of the examples.
 
     Args:
         runs: the results of each run, or {"seed", "failed"} of one that broke off.

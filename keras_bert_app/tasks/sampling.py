@@ -1,4 +1,4 @@
-"""Random parts of labelled examples: fewer training examples, and a held-out part for development."""
+"""Random parts of labelled examples: fewer training examples, or a held-out part for development."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# Second half of the generators' keys. The batches of a run take the numbers of their epochs.
+# Second numbers of the keys of random generators. The batches of a run use the number of the epoch there.
 _DRAW, _HELD_OUT = 1 << 62, (1 << 62) + 1
 Classes = Callable[[Any], tuple[str, ...]]
 
@@ -14,13 +14,13 @@ Classes = Callable[[Any], tuple[str, ...]]
 def drawn(examples: Sequence, most: int, seed: int, classes: Classes) -> list:
     """At most `most` examples in their order, with each class in its share.
 
-    Every class keeps one example where `most` allows it.
+    Every class keeps at least one example if `most` allows it.
 
     Args:
         examples: the examples.
         most: how many examples to keep; 0 for all.
         seed: the same seed draws the same examples.
-        classes: function example -> names of its classes; () where it has none.
+        classes: function example -> names of its classes; () if it has none.
     """
     if not most or most >= len(examples):
         return list(examples)
@@ -37,8 +37,8 @@ def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequen
 
     Args:
         examples: the examples.
-        share: the share of the sources that is held out; at least one source is.
-        classes: function example -> names of its classes; () where it has none.
+        share: the share of the sources to hold out. It is at least one source if the classes allow it.
+        classes: function example -> names of its classes; () if it has none.
         sources: the source of each example, such as its text.
     """
     by_source = collections.defaultdict(list)
@@ -48,7 +48,7 @@ def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequen
     keys = [tuple(sorted({name for number in group for name in classes(examples[number])})) for group in members]
     generator = np.random.Generator(np.random.Philox(key=[0, _HELD_OUT]))
     in_training = collections.Counter(name for key in keys for name in key)
-    # The only source of a class is for training.
+    # The only source of a class stays in training.
     free = [number for number, key in enumerate(keys) if all(in_training[name] > 1 for name in key)]
     count = max(1, round(share * len(members)))
     chosen = [free[number] for number in _stratified([keys[number] for number in free], count, generator)]
@@ -64,7 +64,7 @@ def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequen
 
 
 def content(*texts: str | None) -> tuple[str, ...]:
-    """Texts without differences of case and white space. Two texts of the same content are one source."""
+    """The texts without differences of case and white space. Texts of the same content are one source."""
     return tuple(" ".join(text.split()).casefold() for text in texts if text)
 
 
@@ -81,7 +81,7 @@ def missing(names: Sequence[str], examples: Sequence, classes: Classes) -> list[
 
 
 def _stratified(keys, count, generator):
-    """The numbers of `count` members, each distinct key in its share, and each name of a key once where that fits."""
+    """The numbers of `count` members. Each distinct key keeps its share, and each name occurs if possible."""
     strata = collections.defaultdict(list)
     for number in generator.permutation(len(keys)).tolist():
         strata[keys[number]].append(number)
@@ -97,7 +97,7 @@ def _stratified(keys, count, generator):
 
 
 def _with_every_name(keys, chosen, others):
-    """The chosen members, some of them exchanged for others whose names would be missing."""
+    """Exchanges some chosen members for other members, so that fewer names are missing."""
     chosen, totals = dict.fromkeys(chosen), collections.Counter()
     for key in keys:
         totals.update(key or (None,))
@@ -108,7 +108,7 @@ def _with_every_name(keys, chosen, others):
             by_name.setdefault(name, number)
     leavers = iter(sorted(chosen, key=lambda number: -min(counts[name] for name in keys[number] or (None,))))
     for name in sorted(set(by_name) - set(counts), key=lambda name: totals[name]):
-        if counts[name]:  # an exchange for another name has brought it
+        if counts[name]:  # an earlier exchange has added this name
             continue
         leaver = next((number for number in leavers if all(counts[of] > 1 for of in keys[number] or (None,))), None)
         if leaver is None:

@@ -69,11 +69,14 @@ class FinetunedRun:
         self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
     def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:
-        """(predictions for examples, notes such as how many texts were cut).
+        """Predicts examples.
 
         Args:
             examples: list of the family's examples.
             has_labels: bool. Whether the examples have labels, which must then be labels of the run.
+
+        Returns:
+            (predictions, notes such as the number of texts that were cut).
         """
         family = self.task.family
         features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
@@ -109,8 +112,8 @@ class FinetunedRun:
             path: str. A file or a glob pattern.
             most: int. Number of examples to score, from the first one on; 0 for all.
             split: str or None. The split whose part of the file is scored; None for the whole file.
-            has_chosen: bool. Whether the file is that by which the run chose its weights. If the run reported one half
-                of it, only that half is scored.
+            has_chosen: bool. Whether the run chose its weights by this file. If one half of the file chose them, the
+                method scores only the other half.
 
         Returns:
             (dict metric -> score, examples, notes, predictions).
@@ -126,7 +129,12 @@ class FinetunedRun:
         return scores, examples, [*notes, *more_notes], predictions
 
     def interval(self, examples: list, predictions: list[dict]) -> tuple[float, float]:
-        """The 95 % interval of the task's first metric, from the examples and predictions that evaluate returns."""
+        """The 95 % interval of the task's first metric.
+
+        Args:
+            examples: list of labelled examples, as evaluate returns them.
+            predictions: list of the predictions for these examples.
+        """
         family = self.task.family
         measure = family.measure(self.task, examples, predictions, self.labels)
         return intervals.interval(measure, family.sources(examples))
@@ -194,7 +202,7 @@ class Ensemble(FinetunedRun):
         self.directories = directories
 
     def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:
-        """As FinetunedRun.predictions; a further note names the runs."""
+        """Predicts as FinetunedRun.predictions does. A further note names the runs."""
         predictions, notes = super().predictions(examples, has_labels)
         return predictions, [
             *notes,
@@ -202,7 +210,7 @@ class Ensemble(FinetunedRun):
         ]
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
-        """The mean logits over the runs. The one model takes the weights of each run in turn."""
+        """The mean logits over the runs. One model loads the weights of each run in turn."""
         *others, own = [*self.directories[1:], self.directory]
         return _mean(
             [
@@ -233,7 +241,7 @@ def _mean(logits):
 
 
 def opened(workdir: str, together: bool = False, changes: dict | None = None, stream=None) -> FinetunedRun:
-    """The run of a work directory, ready to answer.
+    """Opens the run of a work directory for predictions.
 
     Args:
         workdir: str. The work directory.
@@ -242,7 +250,7 @@ def opened(workdir: str, together: bool = False, changes: dict | None = None, st
         stream: File or None. See FinetunedRun.
 
     Raises:
-        UserError: as for FinetunedRun, or `together` is given for a directory without runs of several seeds.
+        UserError: as for FinetunedRun; or `together` is True and the directory has no runs of several seeds.
     """
     if not together:
         return FinetunedRun(workdir, changes, stream=stream)
@@ -257,7 +265,10 @@ def opened(workdir: str, together: bool = False, changes: dict | None = None, st
 def make_ready(output_dir: str) -> None:
     """Makes a directory for answers.
 
-    Callers use it before long work, so that a directory error comes early.
+    Callers use it before long work, so that an error of the directory appears early.
+
+    Args:
+        output_dir: str. The directory. It may exist.
 
     Raises:
         OSError: the directory is not writable.
@@ -284,7 +295,7 @@ def compilation(
     device = strategies.device_kind(strategy)
     is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
     execution = inference_execution(run, strategy, is_worth)
-    # A GPU multiplies faster with multiples, and all replicas need the same number of rows.
+    # A GPU multiplies faster if lengths are multiples of lengths.MULTIPLE. All replicas need the same number of rows.
     is_any_shape = not execution.is_compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
     length_cost = lengths.cost(execution.mode, config, device)
     return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape}

@@ -1,4 +1,4 @@
-"""Finds the files of a task's splits: in a directory, or one file that --data_dir names."""
+"""Finds the files of a task's splits in a directory, or takes the one file that --data_dir names."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ def path_of(
         data_dir: the directory of the task's files, or the file of its training examples.
         split: a key of files.
         language: the language in the file name, for files that have one; "" for all languages.
-        dev_fraction: the share of the training examples that is "dev"; 0 where dev has files of its own.
+        dev_fraction: the share of the training examples that is "dev"; 0 if dev has files of its own.
 
     Raises:
         UserError: no file fits, or several files fit one pattern.
@@ -65,7 +65,7 @@ def has_file(files: Mapping[str, Sequence[str]], data_dir: str, split: str) -> b
 
 
 def _one_file(path, split, dev_fraction):
-    """The file for the training examples and, where a share of them is held out, for the dev examples."""
+    """The file of --data_dir, which has the training examples and, with --dev_fraction, the dev examples."""
     if split == "train" or split == "dev" and dev_fraction:
         return path
     if split == "dev":

@@ -53,7 +53,7 @@ class Examples(list):
         self.left_out, self.remarks = dict(left_out or {}), list(remarks)
 
     def of(self, examples: Iterable[Any]) -> "Examples":
-        """Other examples of the same files."""
+        """Makes Examples from other examples of the same files, with the same left_out and remarks."""
         return Examples(examples, self.left_out, self.remarks)
 
     def first(self, most: int) -> "Examples":
@@ -125,11 +125,11 @@ class Task:
     baseline: Callable | None = None
 
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
-        """The configuration with which all files of a run are read alike; see the attribute settle."""
+        """The configuration that decides the settings which the flags left open; see the attribute settle."""
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
     def classes(self, example: Any) -> tuple[str, ...]:
-        """The names of the classes of an example; () where it has none."""
+        """The names of the classes of an example; () if it has none."""
         return self.family.classes(self, example)
 
     def check_options(self, run: FinetuningConfig, names: Collection[str] | None = None) -> None:
@@ -202,7 +202,7 @@ class Task:
         return split_files.has_file(self.files, data_dir, split)
 
     def extra_splits(self, data_dir: str) -> list[str]:
-        """The splits other than SPLITS whose files exist. A run scores them at its end, too."""
+        """The splits other than SPLITS whose files exist. A run also scores them at its end."""
         return [split for split in self.files if split not in SPLITS and self.has_file(data_dir, split)]
 
     def read_split(
@@ -238,7 +238,7 @@ class Task:
             split: str or None. The split whose part of the file is taken; None for the whole file.
 
         Raises:
-            UserError: as for read_split.
+            UserError: see read_split.
         """
         paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not paths:
@@ -259,7 +259,7 @@ class Task:
         return Examples(examples, left_out, remarks).first(most)
 
     def _part_of_training_examples(self, path, split, examples, share):
-        """The examples that are held out for dev, or the others."""
+        """The examples of one split: dev has the held-out examples, and train has the other examples."""
         is_dev = sampling.held_out(examples, share, self.classes, self.family.sources(examples))
         part = [
             example for example, is_held_out in zip(examples, is_dev, strict=True) if is_held_out == (split == "dev")

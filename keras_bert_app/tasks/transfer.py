@@ -1,4 +1,4 @@
-"""The start of a fine-tuning run: teachers, output layer, trained variables, notes for others."""
+"""Parts of the start of fine-tuning: teachers, output layer, trained variables, notes for others."""
 
 import dataclasses
 import io
@@ -149,11 +149,12 @@ def kept_answers(workdir: str, data: Data) -> np.ndarray | None:
 
 
 def in_units_of(head: Head, data: Data, begun: dict | None = None) -> Head:
-    """The Head of a run over numbers, which learns standardized labels.
+    """The Head of a run, which learns standardized labels if the labels are numbers.
 
     The offset of the head is the mean of the training labels, and its scale is their standard deviation.
-    The learning rates of fine-tuning move the weights of an output layer by hundredths, so that it would never reach
-    values in the hundreds. Tasks with a fixed range (STS-B, 0 to 5) are learned without a change, as is usual.
+    The learning rates of fine-tuning move the weights of an output layer by hundredths. Without standardized labels,
+    the layer would never reach values in the hundreds. Labels with a fixed range (STS-B, 0 to 5) stay unchanged, as is
+    usual.
 
     Args:
         head: Head. The function returns it unchanged for other kinds of tasks.
@@ -173,8 +174,8 @@ def in_units_of(head: Head, data: Data, begun: dict | None = None) -> Head:
 def begin_with_label_shares(model, data: Data) -> None:
     """Sets the bias of a new multi-label output layer to the log odds of each label.
 
-    This follows Lin et al. 2017, section 3.3. Most labels are rare. With a bias of 0 every label would be as likely
-    as not, and the learning rates of fine-tuning move the bias by hundredths.
+    This follows Lin et al. 2017, section 3.3. Most labels are rare. With a bias of 0, every label would start with a
+    probability of 0.5. The learning rates of fine-tuning move the bias only by hundredths.
 
     Args:
         model: BertTaskModel.
@@ -218,7 +219,7 @@ def with_new_layers(weights: Weights, lines: list[str], model, count: int) -> tu
 
 
 def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
-    """dict path -> variable of all that a run trains, without frozen embeddings and layers.
+    """The variables that a run trains: dict path -> variable, without frozen embeddings and layers.
 
     The pooler is always trained with the output layer, because it is random if the start has none.
 
@@ -308,7 +309,7 @@ def _in_units(tensors, head):
 
 
 def notes_for_others(data: Data, head: Head) -> dict:
-    """Keys of config.json that describe the output layer, to this program and to others.
+    """The keys of config.json that describe the output layer to this program and to other programs.
 
     Args:
         data: labelled_data.Data.

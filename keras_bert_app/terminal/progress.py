@@ -14,10 +14,10 @@ _SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE = 0.2, 5.0
 
 @contextlib.contextmanager
 def shown_while(show: Callable[[float], None]) -> Iterator[None]:
-    """Calls a function five times a second, in a thread, while the block works and prints nothing.
+    """Calls a function five times a second, in a thread, during a block that prints nothing itself.
 
     Args:
-        show: function of the seconds since the block began.
+        show: function that takes the seconds since the block began.
     """
     began, is_over = time.monotonic(), threading.Event()
 
@@ -35,11 +35,13 @@ def shown_while(show: Callable[[float], None]) -> Iterator[None]:
 
 
 class LiveLine:
-    """A line about work in progress. A terminal shows it in place; other streams get a new line every few seconds.
+    """A line about work in progress.
+
+    A terminal always shows the newest line at the same place. Other streams get a new line every few seconds.
 
     Args:
-        stream: the output; standard output by default.
-        seconds_elsewhere: time between two lines if the stream is no terminal; None for no lines.
+        stream: TextIO. The output; standard output by default.
+        seconds_elsewhere: float. The time between two lines if the stream is no terminal; None for no lines.
     """
 
     def __init__(self, stream: TextIO | None = None, seconds_elsewhere: float | None = _SECONDS_ELSEWHERE):
@@ -52,7 +54,7 @@ class LiveLine:
         """Shows a line if enough time has passed since the last one.
 
         Args:
-            text: a function that makes the line. It is called only when a line is due.
+            text: function that makes the line. The method calls it only if a line is due.
         """
         now = time.monotonic()
         if self.interval is None or now - self.shown < self.interval:
@@ -61,7 +63,11 @@ class LiveLine:
         self._write(f"\r{text()}\x1b[K" if self.is_terminal else f"{text()}\n")
 
     def say(self, text: str) -> None:
-        """Prints a line that stays. On a terminal it replaces the live line."""
+        """Prints a line that stays. On a terminal it replaces the live line.
+
+        Args:
+            text: str. The line.
+        """
         self._write(f"\r{text}\x1b[K\n" if self.is_terminal else f"{text}\n")
 
     def clear(self) -> None:
@@ -78,10 +84,10 @@ class Progress:
     """Progress through a known amount of work. The clock starts when the object is made.
 
     Args:
-        unit: the name of the units, such as "texts".
-        total: the number of units.
-        work: the cost of all units together, in any measure. The remaining time is estimated from the cost.
-        stream: the output.
+        unit: str. The name of the units, such as "texts".
+        total: int. The number of units.
+        work: float. The cost of all units together, in any measure. The estimate of the remaining time uses the cost.
+        stream: TextIO. The output.
     """
 
     def __init__(self, unit: str, total: int, work: float, stream: TextIO):
@@ -91,7 +97,12 @@ class Progress:
         self.started = time.monotonic()
 
     def done(self, count: int, work: float) -> None:
-        """Adds `count` finished units, whose cost is `work`."""
+        """Adds finished units.
+
+        Args:
+            count: int. The number of units.
+            work: float. Their cost together, in the measure of the total.
+        """
         self.count, self.worked = self.count + count, self.worked + work
         self.line.show(self._text)
 
@@ -101,20 +112,29 @@ class Progress:
         return counted(self.count, self.total, self.unit, seconds, left)
 
     def end(self) -> float:
-        """Removes the line from the terminal, and returns the seconds since the beginning."""
+        """Removes the line from the terminal.
+
+        Returns:
+            float: seconds since the beginning.
+        """
         self.line.clear()
         return time.monotonic() - self.started
 
 
 def counted(count: int, total: int, unit: str, seconds: float, left: float) -> str:
-    """The text of a progress line: "120/4,000 texts  60 texts/s  ETA 1:05", or "1/9 texts  4.0 s each  ETA 0:32".
+    """Formats a progress line.
+
+    Examples are "120/4,000 texts  60 texts/s  ETA 1:05" and "1/9 texts  4.0 s each  ETA 0:32".
 
     Args:
-        count: finished units.
-        total: all units.
-        unit: the name of the units. The speed repeats the name if it is one word.
-        seconds: time since the beginning.
-        left: estimated seconds for the rest.
+        count: int. Finished units.
+        total: int. All units.
+        unit: str. The name of the units. The speed repeats the name if it is one word.
+        seconds: float. Seconds since the beginning.
+        left: float. Estimated seconds for the rest.
+
+    Returns:
+        str: the line.
     """
     rate = count / max(seconds, 1e-9)
     if rate >= 1:
@@ -128,9 +148,9 @@ class ReadingProgress:
     """Progress through text files. Call the object with the numbers of documents and bytes read so far.
 
     Args:
-        what: the work, such as "reading".
-        total_bytes: size of all files, for the remaining time; None if unknown.
-        stream: the output; standard output by default.
+        what: str. The work, such as "reading".
+        total_bytes: int. The size of all files, for the remaining time; None if unknown.
+        stream: TextIO. The output; standard output by default.
     """
 
     def __init__(self, what: str, total_bytes: int | None = None, stream: TextIO | None = None):
@@ -138,7 +158,7 @@ class ReadingProgress:
         self.line, self.started, self.first_bytes = LiveLine(stream), 0.0, None
 
     def __call__(self, documents: int, num_bytes: int) -> None:
-        if self.first_bytes is None:  # a resumed run starts with the bytes of an earlier run; they took no time here
+        if self.first_bytes is None:  # a resumed run begins with bytes of an earlier run; they took no time here
             self.first_bytes, self.started = num_bytes, time.monotonic()
         self.line.show(lambda: self._text(documents, num_bytes))
 
@@ -155,9 +175,9 @@ def reported(items: Iterable[Any], total: int, unit: str, log: Callable[[str], N
     """Yields the items, and passes a progress line to `log` every ten seconds.
 
     Args:
-        items: any items that take about the same time each.
-        total: the number of items.
-        unit: the name of the items with the work on them, such as "sentences encoded".
+        items: iterable. Each item takes about the same time.
+        total: int. The number of items.
+        unit: str. The name of the items with the work on them, such as "sentences encoded".
         log: function that takes a line.
     """
     started = shown = time.monotonic()

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import TextIO
 
 COLORS = ("auto", "always", "never")
-_DEFAULT_WIDTH = 100  # columns of a file or a pipe, which has no width of its own
+_DEFAULT_WIDTH = 100  # columns, for a file or a pipe, which has no width
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:
-    """Whether to write colours to a stream.
+    """Returns whether to write colours to a stream.
 
     Args:
-        choice: one of COLORS. "auto" means colours on a terminal, unless NO_COLOR is set (no-color.org).
-        stream: the output.
+        choice: str. One of COLORS. "auto" means colours on a terminal, unless NO_COLOR is set (no-color.org).
+        stream: TextIO. The output.
     """
     if choice != "auto":
         return choice == "always"
@@ -25,12 +25,17 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 
 def columns() -> int:
-    """The width of the terminal. The environment variable COLUMNS, if set, goes before the measured width."""
+    """Returns the width of the terminal. The environment variable COLUMNS overrides the measured width."""
     return shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
 
 
 def can_write(text: str, stream: TextIO) -> bool:
-    """Whether the encoding of a stream has all characters of a text."""
+    """Returns whether the encoding of a stream has all characters of a text.
+
+    Args:
+        text: str. Any text.
+        stream: TextIO. The output.
+    """
     try:
         text.encode(stream.encoding or "ascii")
     except UnicodeEncodeError:
@@ -40,7 +45,7 @@ def can_write(text: str, stream: TextIO) -> bool:
 
 @contextlib.contextmanager
 def hidden_chatter() -> Iterator[None]:
-    """Hides output of native code on file descriptor 2 within the block. A block that fails shows the output."""
+    """Hides output on file descriptor 2, also that of native code. A block that fails shows the output."""
     sys.stderr.flush()
     stderr_copy = os.dup(2)
     with tempfile.TemporaryFile() as chatter:
@@ -74,7 +79,7 @@ def read_or_not(*names: str) -> Iterator[None]:
     """Lets the block go on when the reader of a stream leaves. Later output to that stream is lost.
 
     Args:
-        names: "stdout", "stderr" or both.
+        *names: str. "stdout", "stderr" or both.
     """
     _escape_what_cannot_be_written()
     originals = {name: getattr(sys, name) for name in names}

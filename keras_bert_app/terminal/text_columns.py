@@ -7,23 +7,43 @@ _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 
 
 def printable(text: str) -> str:
-    """The text with escapes for control characters and for others that would move the cursor.
+    """Replaces control characters, and others that would move the cursor, by escapes.
 
-    An uncased vocabulary holds Hangul syllables in parts; NFC joins them.
+    An uncased vocabulary holds Hangul syllables in parts. NFC joins the parts.
+
+    Args:
+        text: str. Any text.
+
+    Returns:
+        str: the safe text.
     """
     text = unicodedata.normalize("NFC", text)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def isolated(text: str) -> str:
-    """The text with Unicode isolates if it is written from right to left, so that its neighbours keep their order."""
+    """Puts Unicode isolates around a text that runs from right to left. Its neighbours keep their order.
+
+    Args:
+        text: str. Any text.
+
+    Returns:
+        str: the text, with isolates if it needs them.
+    """
     if any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text):
         return f"{_ISOLATE}{text}{_END_OF_ISOLATE}"
     return text
 
 
 def width(text: str) -> int:
-    """The columns that a text takes on a terminal: two for a wide character, none for a mark or a Hangul vowel."""
+    """Counts the columns of a text on a terminal.
+
+    Args:
+        text: str. Any text.
+
+    Returns:
+        int: columns. A wide character takes two, and a mark or a Hangul vowel takes none.
+    """
     return sum(_width(c) for c in text)
 
 
@@ -34,12 +54,12 @@ def _width(character):
 
 
 def painted(text: str, style: str, color: bool) -> str:
-    """The text in a style if `color` is true, else the plain text.
+    """Returns the text in a style if `color` is true, else the plain text.
 
     Args:
-        text: any text.
-        style: the numbers of an SGR sequence, such as "1;31"; "" for no style.
-        color: whether the output shows styles.
+        text: str. Any text.
+        style: str. The numbers of an SGR sequence, such as "1;31"; "" for no style.
+        color: bool. Whether the output shows styles.
     """
     return f"\x1b[{style}m{text}\x1b[0m" if color and style else text
 
@@ -48,10 +68,13 @@ def wrapped(words: Sequence[tuple[str, str]], head: str, line_width: int, color:
     """Wraps words into lines. All lines but the first are indented by the width of `head`.
 
     Args:
-        words: (text, style) of each word. Words are joined by one space.
-        head: the beginning of the first line.
-        line_width: columns. A longer word gets a line of its own.
-        color: whether the output shows styles.
+        words: sequence of (text, style). One space joins two words.
+        head: str. The beginning of the first line.
+        line_width: int. Columns of a line. A longer word gets a line of its own.
+        color: bool. Whether the output shows styles.
+
+    Returns:
+        list of str: lines.
     """
     lines, line, used = [], head, width(head)
     indent, is_empty = " " * width(head), True

@@ -1,1 +1,1 @@
-"""The trainer: strategy, optimizer, losses, the one loop, checkpoints, reporting."""
+"""Training: devices, optimizers, losses, the training loop and the output of a run."""

@@ -1,4 +1,4 @@
-"""The one place that decides what XLA compiles, from the run's flags and the devices."""
+"""Decides what XLA compiles, from the flags of the run and the devices."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ from keras_bert_app.training.strategies import device_kind
 def training_execution(run: TrainingConfig, strategy: tf.distribute.Strategy) -> Execution:
     """The Execution of a training step.
 
-    A TPU compiles every program whole, whatever --jit_compile says.
+    On a TPU, XLA compiles every program as a whole, whatever --jit_compile says.
 
     Args:
-        run: TrainingConfig. "auto" that nobody has resolved means no compilation.
+        run: TrainingConfig. An unresolved --jit_compile=auto means no compilation.
         strategy: the devices.
     """
     device = device_kind(strategy)
@@ -29,13 +29,13 @@ def training_execution(run: TrainingConfig, strategy: tf.distribute.Strategy) ->
 def inference_execution(run: TrainingConfig, strategy: tf.distribute.Strategy, is_worth: bool) -> Execution:
     """The Execution of evaluations and predictions.
 
-    On a CPU kernels save about half of the time in bfloat16 and a tenth at most in float32, and every length of rows
-    takes a second to compile (docs/results/speed.md). A TPU compiles every program whole.
+    On a CPU, compiled kernels save about half of the time in bfloat16, but at most a tenth in float32. Each length of
+    rows takes a second to compile (docs/results/speed.md). On a TPU, XLA compiles every program as a whole.
 
     Args:
         run: TrainingConfig, for the precision.
         strategy: the devices.
-        is_worth: whether there are rows enough to make up for compiling.
+        is_worth: whether there are enough rows to make up for the time of compiling.
     """
     device = device_kind(strategy)
     if device == "TPU":

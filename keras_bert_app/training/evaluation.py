@@ -17,7 +17,7 @@ def evaluate(
     max_steps: int = 0,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, float]:
-    """Means over one pass of a dataset, with trivial baselines. Every example counts once.
+    """Evaluates a model on one pass over a dataset. Every example counts once.
 
     Args:
         call: function of forward.make_evaluation_call.
@@ -25,7 +25,8 @@ def evaluate(
         dataset: tf.data.Dataset, as pipelines.pretraining_dataset makes it with epochs=1.
         vocab_size: number of pieces in the vocabulary.
         max_steps: largest number of batches; 0 for all.
-        should_stop: function that is asked before each batch. If it returns True, the figures cover the batches so far.
+        should_stop: function that `evaluate` calls before each batch. If it returns True, the evaluation ends, and the
+            figures cover the batches so far.
 
     Returns:
         dict of eval_* figures: the objective's metrics, and
@@ -71,7 +72,7 @@ def wilson_interval(share: float, count: int, z: float = 1.959964) -> tuple[floa
 
 
 def summary(figures: Mapping[str, float], sentence_objective: str = "nsp") -> list[str]:
-    """Lines for people that show each figure beside its baseline.
+    """Makes lines of output that show each figure next to its baseline.
 
     Args:
         figures: dict that `evaluate` returns.

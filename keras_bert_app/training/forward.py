@@ -14,13 +14,16 @@ from keras_bert_app.training.strategies import device_kind
 def make_evaluation_call(
     strategy: tf.distribute.Strategy, model: Any, objective: Any, execution: Execution = PLAIN
 ) -> Callable[[dict], np.ndarray]:
-    """A function of one global batch that returns its objective's sums, float32 [len(objective.sum_names)].
+    """Makes a function that computes the sums of an objective for one global batch.
 
     Args:
-        strategy: the model's.
+        strategy: the strategy of the model.
         model: the model that the objective calls.
         objective: see training.losses.
-        execution: of compilation.inference_execution.
+        execution: Execution of compilation.inference_execution.
+
+    Returns:
+        function of a global batch -> float32 [len(objective.sum_names)].
     """
     call = evaluation_function(strategy, model, objective, execution)
     return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
@@ -29,7 +32,14 @@ def make_evaluation_call(
 def evaluation_function(
     strategy: tf.distribute.Strategy, model: Any, objective: Any, execution: Execution = PLAIN
 ) -> Callable:
-    """The tf.function inside make_evaluation_call, of a batch that was split over the replicas."""
+    """Makes the tf.function of make_evaluation_call. Its batch is split over the replicas.
+
+    Args:
+        strategy: the strategy of the model.
+        model: the model that the objective calls.
+        objective: see training.losses.
+        execution: Execution of compilation.inference_execution.
+    """
 
     def replica_step(batch):
         sums = objective.loss_sums(objective.outputs(model, batch, execution=execution), batch, execution)
@@ -47,15 +57,18 @@ def evaluation_function(
 def make_prediction_call(
     strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN
 ) -> Callable[[dict], np.ndarray]:
-    """A function of one global batch that returns the model's logits [B, ...] of all rows, on every process.
+    """Makes a function that computes the logits of one global batch on every process.
 
     Args:
-        strategy: the model's.
-        model: returns a dict with logits.
-        execution: of compilation.inference_execution.
+        strategy: the strategy of the model.
+        model: model that returns a dict with logits.
+        execution: Execution of compilation.inference_execution.
+
+    Returns:
+        function of a global batch -> logits [B, ...] of all rows.
     """
     call = prediction_function(strategy, model, execution)
-    # A TPU has no open sizes, and compiles a program for each size.
+    # A program for a TPU has no open sizes, so a TPU compiles one for each size.
     trace = tracer(call, num_fixed=1 if execution.is_compiled else 0) if device_kind(strategy) != "TPU" else None
 
     def predict_call(batch):
@@ -68,14 +81,20 @@ def make_prediction_call(
 
 
 def prediction_function(strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN) -> Callable:
-    """The tf.function inside make_prediction_call, of a batch that was split over the replicas."""
+    """Makes the tf.function of make_prediction_call. Its batch is split over the replicas.
+
+    Args:
+        strategy: the strategy of the model.
+        model: model that returns a dict with logits.
+        execution: Execution of compilation.inference_execution.
+    """
 
     def replica_step(batch):
         logits = model(batch, execution=execution)["logits"]
         context = tf.distribute.get_replica_context()
         return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
 
-    # A TPU has no open lengths, and compiles a program for each length.
+    # A program for a TPU has no open lengths, so a TPU compiles one for each length.
     @tf.function(reduce_retracing=device_kind(strategy) != "TPU", autograph=False)
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]

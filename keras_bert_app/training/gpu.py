@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: the compute type that suits one, and runs that give the same bits again."""
+"""NVIDIA GPUs: the precision that suits a GPU, and runs that reproduce the same bits."""
 
 import dataclasses
 
@@ -22,13 +22,17 @@ class Gpu:
 
     @property
     def precision(self) -> str:
-        """The compute type that --precision=auto means: the fastest one that trains to the same losses."""
+        """The precision that --precision=auto selects: the fastest one that trains to the same losses."""
         if self.capability >= (8, 0):
             return "bfloat16"
         return "float16" if self.capability >= (7, 0) else "float32"
 
     def why(self, precision: str) -> str:
-        """What a compute type means on this GPU, in words."""
+        """Explains in a few words what a precision means on this GPU.
+
+        Args:
+            precision: "float32", "bfloat16" or "float16".
+        """
         if precision == "float32":
             return "products in TF32" if self.capability >= (8, 0) else "no tensor cores for float32"
         if self.capability < ((8, 0) if precision == "bfloat16" else (7, 0)):
@@ -49,15 +53,15 @@ def make_deterministic(run: TrainingConfig) -> None:
     """Makes every op of this process give the same bits for the same input.
 
     Args:
-        run: TrainingConfig, with its compilation.
+        run: TrainingConfig, whose --jit_compile is resolved.
 
     Raises:
-        UserError: the step is not compiled whole.
+        UserError: XLA does not compile the step as a whole.
     """
     if run.jit_compile != "step":
         raise UserError(
             f"--deterministic with --jit_compile={run.jit_compile}: on a GPU only a step that XLA compiles whole gives "
             "the same bits again; leave --jit_compile out"
         )
-    tf.random.set_seed(run.seed)  # an op that draws without a seed is an error otherwise
+    tf.random.set_seed(run.seed)  # without it, an op that draws random numbers without a seed is an error
     tf.config.experimental.enable_op_determinism()

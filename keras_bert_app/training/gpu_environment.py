@@ -1,6 +1,6 @@
-"""Environment variables that TensorFlow and XLA read at their start, for machines with an NVIDIA GPU.
+"""Sets environment variables that TensorFlow and XLA read at their start, for NVIDIA GPUs.
 
-This module does not import TensorFlow, so that a command can call it first.
+This module does not import TensorFlow, so a command can call it before that import.
 """
 
 import glob
@@ -9,18 +9,19 @@ import importlib.metadata
 import os
 import pathlib
 
-# XLA's choices that cost compiling time and gave no speed: BERT base took 36.4 ms a step with and without them on an
-# H200, and 29 s instead of 86 to 106 s to compile. Without autotuning every process also multiplies by the same
-# kernels, which --deterministic needs.
+# These options turn off steps of XLA's compilation that gave no speed. On an H200, BERT base took 36.4 ms a step with
+# and without the options. It compiled in 29 s with them, and in 86 to 106 s without. Without autotuning, every process
+# also multiplies with the same kernels, which --deterministic needs.
 _XLA_OPTIONS = {"xla_gpu_enable_triton_gemm": "false", "xla_gpu_autotune_level": "0"}
 _MOST_CACHE_BYTES = 2 << 30
 
 
 def prepare() -> None:
-    """Sets the variables where they are unset. It does nothing on a machine without an NVIDIA GPU.
+    """Sets the variables that are not set yet. It does nothing on a machine without an NVIDIA GPU.
 
-    TensorFlow takes memory as it needs it, so that two processes can share a GPU. XLA compiles with options that were
-    measured. Compiled programs are kept in cache_directory, which the next start of the same program reads.
+    TensorFlow takes memory as it needs it, so two processes can share a GPU. XLA compiles with the measured options of
+    _XLA_OPTIONS. On a machine with one visible GPU, TensorFlow keeps compiled programs in cache_directory. The next
+    start of the same program reads them.
     """
     devices = _devices()
     if not devices:
@@ -41,9 +42,10 @@ def prepare() -> None:
 
 
 def cache_directory() -> pathlib.Path:
-    """The directory of this user's compiled programs, one for each version of TensorFlow, driver and set of options.
+    """The directory of this user's compiled programs.
 
-    It can be deleted at any time. A program that is not there is compiled again.
+    Each combination of TensorFlow version, driver and XLA options has its own directory. You can delete it at any time.
+    TensorFlow then compiles the programs again.
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     driver = pathlib.Path("/proc/driver/nvidia/version")
@@ -56,7 +58,12 @@ def cache_directory() -> pathlib.Path:
 
 
 def keep_newest(directory: pathlib.Path, most_bytes: int) -> None:
-    """Deletes the oldest files in the folders of a directory until the others have at most so many bytes."""
+    """Deletes the oldest files in the folders of a directory until the rest has at most most_bytes bytes.
+
+    Args:
+        directory: the directory. Files that lie directly in the directory stay.
+        most_bytes: limit for the sum of the sizes.
+    """
     files = sorted((path for path in directory.glob("*/*") if path.is_file()), key=lambda path: -path.stat().st_mtime)
     total = 0
     for path in files:
@@ -66,7 +73,7 @@ def keep_newest(directory: pathlib.Path, most_bytes: int) -> None:
 
 
 def _devices() -> list[str]:
-    """The device files of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES does not hide, those of WSL included."""
+    """The device files of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES does not hide, including WSL's."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = sorted(glob.glob("/dev/nvidia[0-9]*")) or glob.glob("/dev/dxg")
     if visible is None:

@@ -1,4 +1,4 @@
-"""Stacks of batches for calls of several steps, made while the devices compute."""
+"""Stacks of batches for calls of several steps. A thread makes them while the devices compute."""
 
 import concurrent.futures
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 class Batches:
-    """Stacks of batches of one shape from an iterator.
+    """Makes stacks of batches from an iterator. All batches of a stack have one shape.
 
     Args:
         iterator: endless iterator of (dict of tensors [B, ...], position after the batch).
@@ -27,7 +27,11 @@ class Batches:
             self.executor.shutdown()
 
     def begin(self, count: int) -> None:
-        """Begins to make the stack that the next take(count) returns."""
+        """Begins to make the stack that the next take(count) returns.
+
+        Args:
+            count: largest number of batches. With 0 the method does nothing.
+        """
         if self.executor and count:
             self.begun = self.executor.submit(self._stack, count)
 
@@ -35,10 +39,10 @@ class Batches:
         """Takes the next batches.
 
         Args:
-            count: the largest number k of batches. A batch of another shape ends the stack before.
+            count: largest number k of batches. The stack ends before a batch of another shape.
 
         Returns:
-            (dict of tensors [k, B, ...], position after them).
+            (dict of tensors [k, B, ...], position after these batches).
         """
         begun, self.begun = self.begun, None
         return begun.result() if begun else self._stack(count)

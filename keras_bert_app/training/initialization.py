@@ -1,4 +1,4 @@
-"""The first weights of a run."""
+"""The initial weights of a run."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ _BEGINNING = {"step": 0, "position": None, "unlogged": [], "seconds": 0.0}
 
 
 def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any], str]:
-    """Gives a run's model and optimizer their values.
+    """Sets the initial values of a run's model and optimizer.
 
     Args:
         start: Start.
-        model: has parts, the names of its parts.
+        model: model whose attribute parts has the names of its parts.
         optimizer: Optimizer.
 
     Returns:
         (state of the run under the keys of a checkpoint's manifest, lines that say where the weights come from).
 
     Raises:
-        UserError: a damaged checkpoint, or weights that do not fit.
+        UserError: a checkpoint is damaged, or weights do not fit.
     """
     # The order: 1. the newest checkpoint of the work directory, 2. the weights of --init_checkpoint, 3. from scratch.
     if start.existing.has_begun:
@@ -42,10 +42,13 @@ def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any]
 
 
 def begin_with_sines(model: Any) -> None:
-    """Gives position embeddings the sines of Vaswani et al. 2017, section 3.5, scaled to initializer_range.
+    """Sets position embeddings to sines, scaled to initializer_range (Vaswani et al. 2017, section 3.5).
 
-    They are trained like any others. The dot product of two of them depends on the distance of their positions alone,
-    while that of random vectors depends on chance (docs/decisions.md).
+    Training changes them like all other weights. The dot product of two of them depends only on the distance of their
+    positions. The dot product of random vectors depends on chance (docs/decisions.md).
+
+    Args:
+        model: model with one variable whose path ends in position_embeddings.
     """
     (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
     positions, width = table.shape
@@ -56,15 +59,15 @@ def begin_with_sines(model: Any) -> None:
 
 
 def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkpoint: str) -> None:
-    """Refuses weights that cannot be a start.
+    """Checks that a run can start from weights.
 
     Args:
         wanted: dict path -> shape of the model's variables.
         weights: Weights.
-        init_checkpoint: their name, for the message.
+        init_checkpoint: value of --init_checkpoint, for the message.
 
     Raises:
-        UserError: shapes differ, or a part is only half there.
+        UserError: shapes differ, or the weights have only some variables of a part.
     """
     found = {path: tensor.shape for path, tensor in weights.tensors.items()}
     faults = [
@@ -72,7 +75,8 @@ def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkp
         for path, shape in wanted.items()
         if tuple(found.get(path, shape)) != tuple(shape)
     ]
-    # A part is loaded whole or not at all. A layer or table that only one side has would be lost, or start at random.
+    # A run loads a part as a whole or not at all. Else a layer or table of only one side would be lost, or start at
+    # random.
     parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in found}
     faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in parts]
     faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
@@ -86,8 +90,8 @@ def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkp
 
 
 def _assign(model, weights, run):
-    """Copies weights that fit into the model; other variables keep their values. Returns lines for the user."""
-    from keras_bert_app.interop.load import assign  # with the readers of all layouts, which other starts do not need
+    """Copies weights that fit into the model. Other variables keep their values. Returns lines to print."""
+    from keras_bert_app.interop.load import assign  # loads the readers of all layouts, which other starts do not need
 
     left = assign(model, weights)
     source = run.init_checkpoint or weights.origin

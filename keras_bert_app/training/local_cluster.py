@@ -1,7 +1,7 @@
-"""Several processes of one command on this machine, as the workers of one job. The module does not load TensorFlow.
+"""Several processes of one command on this machine, as the workers of one job.
 
-When a worker dies, the other workers wait for its part of a sum without end. The launcher therefore ends all workers
-and starts them again from the last checkpoint.
+The module does not load TensorFlow. When a worker dies, the other workers wait forever for its part of a sum. The
+launcher therefore ends all workers and starts them again from the last checkpoint.
 """
 
 import contextlib
@@ -47,7 +47,10 @@ class Worker:
     errors: BinaryIO
 
     def exit_code(self) -> int | None:
-        """The exit code as a shell shows it: 128 + n after signal n has killed the process. None while it runs."""
+        """The exit code as a shell shows it; None while the process runs.
+
+        After signal n has killed the process, the code is 128 + n.
+        """
         code = self.process.poll()
         return 128 - code if code is not None and code < 0 else code
 
@@ -56,7 +59,7 @@ class Worker:
         return (self.process.poll() or 0) < 0
 
     def ending(self) -> str:
-        """ "was killed by SIGKILL", or "exited with 1 (the last line of its standard error)"."""
+        """Describes the end of the process, such as "was killed by SIGKILL" or "exited with 1 (last line)"."""
         if self.was_killed():
             return f"was killed by {signal.Signals(-self.process.poll()).name}"
         lines = self.error_text().strip().splitlines()
@@ -71,11 +74,11 @@ class Worker:
 def run_workers(
     command: Sequence[str], num_workers: int, max_restarts: int, grace_seconds: float, say: Callable[[str], None]
 ) -> int:
-    """Runs a command as num_workers workers of one job until it ends well, is asked to stop, or cannot go on.
+    """Runs a command as the workers of one job until the job succeeds, stops or cannot go on.
 
-    SIGINT and SIGTERM go to all workers, which finish their step and save. A signal to one worker stops all workers,
-    because they agree on stopping. Worker 0 is the chief. Its standard output is ours, and its standard error is
-    printed when the job ends.
+    The launcher passes SIGINT and SIGTERM on to all workers, which finish their step and save. A signal to one worker
+    stops all workers, because they agree on stopping. Worker 0 is the chief, and it writes to the launcher's standard
+    output. At the end the launcher prints the standard error of the chief, or of the worker that ended the job.
 
     Args:
         command: the command and its arguments.
@@ -112,17 +115,17 @@ def start_workers(command: Sequence[str], num_workers: int, stack: contextlib.Ex
     Args:
         command: the command and its arguments.
         num_workers: number of workers.
-        stack: contextlib.ExitStack. Its end kills the workers that still run.
+        stack: contextlib.ExitStack. When it closes, it kills the workers that still run.
     """
     ports = free_ports(num_workers)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    # Without this variable every worker would use all cores. The user's own value goes first.
+    # Without this variable every worker would use all cores. A value that the user has set has priority.
     threads = str(max(1, (os.cpu_count() or 1) // num_workers))
     workers = []
     for index in range(num_workers):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
         errors = stack.enter_context(tempfile.TemporaryFile())
-        # In a session of their own workers do not get Ctrl-C from the terminal. We pass it on once.
+        # Each worker has its own session, so the terminal does not send it Ctrl-C. The launcher passes Ctrl-C on.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -139,14 +142,21 @@ def start_workers(command: Sequence[str], num_workers: int, stack: contextlib.Ex
 
 
 def _end_with_parent(launcher):
-    """Makes the kernel send this child process SIGTERM when the launcher is killed. Ends it if that has happened."""
+    """Makes the kernel send SIGTERM to this child process when the launcher dies.
+
+    If the launcher is dead already, the child process ends now.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != launcher:
         os._exit(128 + signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nothing listens on."""
+    """Finds ports of this machine that nothing listens on.
+
+    Args:
+        count: number of ports.
+    """
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -155,7 +165,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _watch(workers, signals):
-    """Waits until all workers have ended, or until the job must end. Returns the worker to blame, or None."""
+    """Waits until all workers have ended, or the job must end. Returns the worker to blame, or None."""
     sent = stopping_since = None
     while True:
         ended = [worker for worker in workers if worker.exit_code() is not None]
@@ -163,11 +173,12 @@ def _watch(workers, signals):
         good_codes = (0, *ASKED_TO_STOP) if stopping_since else (0,)
         failed = [worker for worker in ended if worker.exit_code() not in good_codes]
         if failed and all(worker.exit_code() == USAGE_ERROR for worker in failed):
-            # Other workers may find the same fault a moment later. A usage error may also follow from another's death.
+            # Other workers may find the same fault a moment later. A usage error may also be the result of the
+            # death of another worker.
             _wait_for(workers, _SECONDS_TO_AGREE)
             failed += [worker for worker in workers if worker.exit_code() not in (None, USAGE_ERROR, *good_codes)]
         if failed:
-            # A killed worker comes first, since the others may have failed because of it.
+            # A killed worker comes first, because its death may have made the other workers fail.
             return min(failed, key=lambda worker: (not worker.was_killed(), worker.exit_code() == USAGE_ERROR))
         if len(ended) == len(workers):
             return None
@@ -181,7 +192,7 @@ def _watch(workers, signals):
 
 
 def _has_one_stopped(ended):
-    """Whether a worker has ended because of a signal to that worker alone. The other workers then stop too."""
+    """Whether a signal to one worker alone has ended that worker. The other workers then stop too."""
     return any(worker.exit_code() in ASKED_TO_STOP and not worker.was_killed() for worker in ended)
 
 

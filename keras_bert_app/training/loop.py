@@ -1,4 +1,4 @@
-"""The loop that every kind of training goes through: k steps a call, checkpoints, evaluations, signals, reports."""
+"""The training loop of every task: steps, checkpoints, evaluations, signals and reports."""
 
 import contextlib
 import dataclasses
@@ -20,8 +20,8 @@ from keras_bert_app.training.pace import Pace, Reached
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
 
-_LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has half a minute left
-# The run's outlook is given after so many steps, or earlier if they take long.
+_LONGEST_CALL_SECONDS = 5.0  # because a preempted TPU machine has half a minute left
+# The loop prints the outlook after this many steps, or after this many seconds of steps if they pass first.
 _STEPS_BEFORE_OUTLOOK, _SECONDS_BEFORE_OUTLOOK = 10, 20.0
 
 
@@ -33,21 +33,22 @@ class Training:
         workdir: the work directory.
         run: TrainingConfig, resolved.
         strategy: tf.distribute.Strategy.
-        model: as for steps.make_train_call.
+        model: the model of steps.make_train_call.
         optimizer: Optimizer.
         objective: see training.losses.
         execution: Execution of the training step.
-        batches: endless iterator of (dict of tensors [B, ...], position after it, ints). A call of the device takes
-            batches of one shape.
-        evaluate: function (step, should_stop) -> dict of figures, which it reports; {} where nothing can be evaluated.
+        batches: endless iterator of (dict of tensors [B, ...], position after the batch, a tuple of int). All batches
+            of a call have one shape.
+        evaluate: function (step, should_stop) that reports and returns a dict of figures; {} if there is nothing to do.
         state: dict with step, position, seconds, unlogged and evaluation_due, as a checkpoint's manifest has them.
         reporter: reporting.Reporter.
-        ends_early: function that is asked before the first step and after each evaluation.
-        has_many_lengths: whether the batches are of many lengths.
-        outlook: function of (step, seconds a step, estimated seconds left). It returns lines that are said once, after
-            the first steps.
-        reached: the share of the run that is over by the clock, which the batches may read.
-        has_ended: set by train: whether the run came to its num_train_steps or train_minutes.
+        ends_early: function that says whether the run ends now. The loop calls it before the first step and after each
+            evaluation.
+        has_many_lengths: whether the rows of different batches have many lengths.
+        outlook: function of (step, seconds a step, estimated seconds left). It returns lines that the loop prints once,
+            after the first steps.
+        reached: Reached, the share of the run that is over. The batches may read it.
+        has_ended: whether the run has reached its num_train_steps or train_minutes. train sets it.
     """
 
     workdir: str
@@ -69,7 +70,10 @@ class Training:
 
 
 def train(training: Training) -> dict[str, float]:
-    """Takes a run to its num_train_steps or train_minutes.
+    """Trains until num_train_steps, train_minutes or an early end.
+
+    Args:
+        training: Training.
 
     Returns:
         dict of the last evaluation's figures.
@@ -86,9 +90,9 @@ def train(training: Training) -> dict[str, float]:
             stacked, waited = loop.next_batches()
             # 2. k steps on the devices
             rows = loop.take_steps(stacked)
-            # 3. what people watch
+            # 3. the output for people
             loop.report(rows, stacked, waited)
-            # 4. keep and evaluate
+            # 4. checkpoints and evaluations
             loop.keep_and_evaluate()
         loop.evaluate_finished_run()
     return loop.end()
@@ -103,9 +107,9 @@ class _Loop:
         self.chief = strategies.is_chief(training.strategy)
         self.columns = steps.columns(training.objective)
         device = strategies.device_kind(training.strategy)
-        # On a CPU the next batches would be made with the cores that compute the step.
+        # On a CPU, a thread that makes the next batches would take cores away from the step.
         self.batches = infeed.Batches(training.batches, ahead=device != "CPU")
-        # Steps of many lengths are taken one by one, since several of one length rarely follow each other.
+        # With many lengths a call takes one step, because batches of one length rarely follow each other.
         self.per_call = (
             1
             if training.has_many_lengths
@@ -117,7 +121,7 @@ class _Loop:
             training.optimizer,
             self.run,
             training.objective,
-            # A program that XLA compiles whole has one length.
+            # A program that XLA compiles as a whole has one length.
             training.has_many_lengths and not training.execution.compiles_all,
             self.per_call,
             training.execution,
@@ -125,7 +129,7 @@ class _Loop:
         self.norms_call = choice.make_norms_call(training.strategy, training.optimizer)
         self.profiler = None
         if self.chief and self.run.profile_steps:
-            from keras_bert_app.training.profiling import Profiler  # few runs are profiled
+            from keras_bert_app.training.profiling import Profiler  # few runs need it
 
             self.profiler = Profiler(training.workdir, self.run.profile_steps, training.reporter.say)
         self.pace = Pace(self.run, self.state["seconds"], self.state.get("clock"))
@@ -134,7 +138,7 @@ class _Loop:
         self.has_outlook, self.has_batches = False, False
         self.window = Window(training.objective, self.state["unlogged"])
         self.signals = Signals()
-        # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
+        # Machines that train together must decide alike, so no machine decides by its own clock or signals alone.
         self.alone = strategies.num_machines(training.strategy) == 1
         training.has_ended = self.run.has_ended(self.step, self.state["seconds"])
         self.is_over = training.has_ended or training.ends_early()
@@ -143,21 +147,21 @@ class _Loop:
         self.stop = 0
 
     def make_up_for_evaluation(self) -> None:
-        """Makes an evaluation that a stop or a kill cut off.
+        """Repeats an evaluation that a stop or a kill cut off.
 
-        Several machines make it again even where it was finished, since only the chief could know.
+        Several machines repeat even a finished evaluation, because only the chief knows that it finished.
         """
         was_made = self.alone and self.step in self.training.reporter.evaluated_steps
         if not self.state.get("evaluation_due") or self.is_over or was_made:
             return
         self._evaluate()
         if self.alone and self.signals.received:
-            raise Interrupted(self.signals.received, self.step, self.chief)  # the checkpoint still says that it is due
+            raise Interrupted(self.signals.received, self.step, self.chief)  # the checkpoint still has evaluation_due
         self.is_over = self.training.ends_early()
         self.window.restart_clock()
 
     def next_batches(self) -> tuple[dict[str, tf.Tensor], float]:
-        """(dict of tensors [k, B, ...], seconds that the devices waited for them)."""
+        """Takes the batches of the next call. Returns (dict of tensors [k, B, ...], seconds of waiting)."""
         if not self.batches.begun:
             self.training.reached.share = self.progress
         is_first, self.has_batches = not self.has_batches, True
@@ -165,16 +169,16 @@ class _Loop:
         waiting = time.monotonic()
         with starting if is_first else contextlib.nullcontext():
             stacked, self.position = self.batches.take(self._steps_of_call(self.step))
-        if is_first:  # the start of the data pipeline is no measure of its speed, and no part of the schedule
+        if is_first:  # the pipeline's start counts neither for its speed nor for the schedule
             self.window.restart_clock()
             self.pace.leave_out(time.monotonic() - waiting)
             waiting = time.monotonic()
-        # No thread makes batches here and above, so that all machines change their shape at the same step.
+        # Here and above no thread makes batches, so all machines change the shape of batches at the same step.
         self.training.reached.share = self.progress
         return stacked, time.monotonic() - waiting
 
     def take_steps(self, stacked: dict[str, tf.Tensor]) -> np.ndarray:
-        """Takes k steps. Returns their rows [k, number of columns]."""
+        """Takes k steps. Returns the rows of their figures, [k, number of columns]."""
         num_steps = next(iter(stacked.values())).shape[0]
         self.batches.begin(self._steps_of_call(self.step + num_steps))
         rows, num_compiled, left_out = [], 0, self.pace.left_out
@@ -195,14 +199,14 @@ class _Loop:
         else:
             self.training.has_ended = self.step >= self.run.num_train_steps
         self.is_over = self.training.has_ended
-        # All machines stop at the same step: one after which all of them know of the signal.
+        # All machines stop at the same step: the first one after which all of them know of the signal.
         self.stop = self.signals.received
         if not self.alone:
             self.stop = (self.stop or strategies.STOP_ELSEWHERE) if rows[-1, self.columns["stop"]] else 0
         return rows
 
     def report(self, rows: np.ndarray, stacked: dict[str, tf.Tensor], waited: float) -> None:
-        """Shows the progress line, and logs where a line is due."""
+        """Shows the progress line, and writes a line of the log if one is due."""
         self.window.add(rows, stacked["input_mask"], waited, *self.compiled)
         seconds_left = self._seconds_left()
         self.training.reporter.live(self.step, self.window.recent, seconds_left)
@@ -211,17 +215,18 @@ class _Loop:
             norms = self.norms_call(rows[-1, self.columns["learning_rate"]], self.step)
             clock = {"seconds": self.pace.seconds(), "memory_mb": reporting.memory_mb()}
             self.training.reporter.log(self.step, {**figures, **norms, **clock}, seconds_left)
-            self.window.restart_clock()  # the norms are compiled too, the first time
+            self.window.restart_clock()  # the norms take time too, most of all at the first call
         self._say_outlook(seconds_left)
 
     def keep_and_evaluate(self) -> None:
-        """Saves and evaluates where that is due.
+        """Saves and evaluates at the steps where each is due.
 
         Raises:
-            Interrupted: a signal asked for the end, and the run is saved.
+            Interrupted: a signal stopped the run, and the run is saved.
         """
         run, evaluates = self.run, self._is_due(self.run.eval_steps)
-        # Evaluations that are rarer than checkpoints get a checkpoint of their step, from which the best weights go on.
+        # If evaluations are rarer than checkpoints, each evaluation also saves a checkpoint of its step. A run can then
+        # go on from the best weights.
         is_rare = run.eval_steps > run.save_checkpoints_steps and evaluates
         if self._is_due(run.save_checkpoints_steps) or self.stop or is_rare:
             self._save(evaluates)
@@ -238,7 +243,7 @@ class _Loop:
             raise Interrupted(self.stop, self.step, self.chief)
 
     def evaluate_finished_run(self) -> None:
-        """Evaluates a run that had ended before this start."""
+        """Evaluates a run that had ended before this start, and so has no figures yet."""
         if self.figures is None:
             self._evaluate()
             if self.alone and self.signals.received:
@@ -255,7 +260,7 @@ class _Loop:
         return self.pace.seconds_left(self.step)
 
     def _say_outlook(self, seconds_left):
-        """Says once what the first steps tell of the rest of the run."""
+        """Prints the outlook of the run once, after the first steps."""
         step_seconds, num_timed = self.pace.mean_step_seconds(), self.pace.num_timed
         is_early = self.step - self.first_step < _STEPS_BEFORE_OUTLOOK
         if self.has_outlook or not num_timed or (is_early and step_seconds * num_timed < _SECONDS_BEFORE_OUTLOOK):
@@ -265,7 +270,7 @@ class _Loop:
             self.training.reporter.say(line)
 
     def _compiling(self, batches):
-        """The context of a call that compiles: the reporter shows for how long."""
+        """The context of a call that compiles. The reporter shows the duration."""
         shape = tuple(batches["input_mask"].shape[1:])
         return self.training.reporter.compiling(self.step, shape, self._seconds_left)
 
@@ -292,11 +297,11 @@ class _Loop:
             )
 
     def _steps_of_call(self, first_step):
-        """The number of steps of the call that begins at a step. A checkpoint or an evaluation never cuts a call."""
+        """The number of steps of a call from first_step on. A checkpoint or evaluation never cuts a call."""
         run, most = self.run, self.per_call
         intervals = [run.save_checkpoints_steps, run.eval_steps]
         if not run.iterations_per_loop:
-            # A signal waits for the end of a call, and so do lines of the log.
+            # Signals and lines of the log wait for the end of a call, so a call must be short.
             if self.alone:
                 most = min(self.per_call, self.pace.steps_within(_LONGEST_CALL_SECONDS))
             intervals += [run.log_steps] if run.log_steps >= self.per_call else []
@@ -308,7 +313,7 @@ class _Loop:
 
 
 def _check_finite(bad_variables, first_step, paths, run):
-    """Raises NotFinite at the first step whose loss or gradient is not finite, unless such steps are skipped."""
+    """Raises NotFinite for the first step that is not finite, unless the run skips such steps."""
     bad = np.flatnonzero(bad_variables >= 0)
     if not bad.size or run.on_nonfinite == "skip":
         return

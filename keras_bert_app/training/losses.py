@@ -1,8 +1,8 @@
-"""The pre-training losses as sums and counts, so that means over several devices are right.
+"""The pre-training losses as sums and counts, so that means over several devices are correct.
 
 An objective of the trainer has sum_names, counts(batch), outputs(model, batch, dropout_seed, execution),
 loss_sums(outputs, batch, execution), mean_loss(sums, *counts), metrics(sums) and progress(figures).
-PretrainingObjective is the one of pre-training; tasks.objectives has the others.
+PretrainingObjective is the objective of pre-training. The module tasks.objectives has the other objectives.
 """
 
 import functools
@@ -19,10 +19,10 @@ class PretrainingObjective:
     """Masked LM, with next sentence or sentence order.
 
     Args:
-        sentence_objective: one of pipelines.choices.OBJECTIVES. With "none" rows are no pairs, and the sums for the
+        sentence_objective: one of pipelines.choices.OBJECTIVES. With "none", rows are not pairs, and the sums of the
             next sentence are 0.
-        num_documents: number of documents of the text, if it is known. One document alone has no random pairs, so with
-            "nsp" nothing is learned or reported of its pairs: their weight is 0.
+        num_documents: number of documents of the text; None if unknown. One document alone gives no random pairs. With
+            "nsp", the weight of its pairs is therefore 0: the model does not learn them, and the run reports none.
     """
 
     # The order of the sums in the vector that a step returns.
@@ -41,16 +41,35 @@ class PretrainingObjective:
         self.lacks_random_pairs = sentence_objective == "nsp" and num_documents == 1
 
     def counts(self, batch):
-        """[predictions, pairs] of a batch, float32 scalars. A row of padding is no pair."""
+        """[number of predictions, number of pairs] of a batch, float32 scalars.
+
+        A row of padding does not count as a pair.
+
+        Args:
+            batch: dict of tensors [B, ...].
+        """
         pairs = tf.reduce_sum(self._pair_weights(batch)) if self.has_pairs else tf.constant(0.0)
         return [tf.reduce_sum(batch["masked_lm_weights"]), pairs]
 
     def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
-        """The logits of a BertPretrainer that loss_sums reads."""
+        """The logits of a BertPretrainer that loss_sums reads.
+
+        Args:
+            model: BertPretrainer.
+            batch: dict of tensors [B, ...].
+            dropout_seed: seed tensor; None for no dropout.
+            execution: Execution.
+        """
         return model(batch, dropout_seed=dropout_seed, heads_only=True, execution=execution)
 
     def loss_sums(self, outputs, batch, execution: Execution = PLAIN) -> dict[str, Any]:
-        """The sums of sum_names, each a float32 scalar, from a BertPretrainer's logits and its batch."""
+        """The sums of sum_names, as dict name -> float32 scalar.
+
+        Args:
+            outputs: logits of a BertPretrainer.
+            batch: the batch of these logits.
+            execution: Execution.
+        """
         mlm = classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"], execution)
         nsp = [tf.constant(0.0)] * 3
         if self.has_pairs:
@@ -63,13 +82,23 @@ class PretrainingObjective:
         return tf.zeros_like(weights) if self.lacks_random_pairs else weights
 
     def mean_loss(self, sums, masked_lm_count, next_sentence_count):
-        """The loss that training minimizes, from sums and the counts of the global batch."""
+        """The loss that training minimizes, from sums and the counts of the global batch.
+
+        Args:
+            sums: dict of loss_sums.
+            masked_lm_count: float32 scalar.
+            next_sentence_count: float32 scalar.
+        """
         return sums["masked_lm_loss_sum"] / (masked_lm_count + MASKED_LM_EPSILON) + sums[
             "next_sentence_loss_sum"
         ] / tf.maximum(next_sentence_count, 1.0)
 
     def metrics(self, sums: dict[str, float]) -> dict[str, float]:
-        """Means under the names of metrics.jsonl; those of pairs are left out where there are none."""
+        """Computes the means that metrics.jsonl shows. Without pairs, it leaves out the figures of pairs.
+
+        Args:
+            sums: dict with the values of sum_names.
+        """
         predictions = max(sums["masked_lm_count"], 1.0)
         masked_lm_loss = sums["masked_lm_loss_sum"] / predictions
         figures = {
@@ -87,7 +116,11 @@ class PretrainingObjective:
         return figures
 
     def progress(self, figures: dict[str, float]) -> str:
-        """The part of the progress line beside the loss."""
+        """The part of the progress line after the loss.
+
+        Args:
+            figures: dict that metrics returns.
+        """
         pairs = (
             f"  {self.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}"
             if "next_sentence_accuracy" in figures
@@ -101,11 +134,11 @@ def classification_sums(logits, labels, weights, execution: Execution = PLAIN):
 
     Args:
         logits: float32 [..., n].
-        labels: int32 [...], from 0 to n - 1, also where the weight is 0.
+        labels: int32 [...], from 0 to n - 1, even if the weight is 0.
         weights: float32 [...].
         execution: Execution.
     """
-    # Rows are the shape of the product that made them. On a TPU another shape of as many logits may be a copy.
+    # The matrix product that made the logits gave rows. On a TPU, another shape of the logits may need a copy.
     num_classes = logits.shape[-1] or tf.shape(logits)[-1]  # the number of choices may differ by batch
     logits, labels, weights = tf.reshape(logits, [-1, num_classes]), tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
     losses = cross_entropies(logits, labels, execution)
@@ -143,7 +176,7 @@ def _losses_and_log_sums(logits, labels, execution):
 
 
 def _gradient_of_logits(logits, labels, log_sums, upstream, execution):
-    """One pass over the logits, since the sums are known, without another array of their size."""
+    """Computes the gradient in one pass over the logits, without another array of their size."""
     del execution  # the same in every execution
     is_label = tf.equal(tf.range(tf.shape(logits)[-1]), labels[..., None])
     return (tf.exp(logits - log_sums[..., None]) - tf.cast(is_label, logits.dtype)) * upstream[..., None]

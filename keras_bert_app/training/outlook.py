@@ -1,4 +1,4 @@
-"""What the first steps of a pre-training say about the rest of it: its duration, and ramps that it cannot finish."""
+"""Advice after the first steps of a pre-training: its duration, and ramps that it cannot finish."""
 
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.terminal.durations import rough_duration
@@ -6,17 +6,20 @@ from keras_bert_app.training import strategies
 from keras_bert_app.training.start import Start
 
 _LONG_SECONDS = 600.0  # a shorter run on a CPU needs no advice
-_WIDE = 768  # hidden_size from which small_budget wants other weights and a lower rate (recipes/small_budget.py)
+_WIDE = 768  # from this hidden_size on, small_budget needs other weights and a lower rate (recipes/small_budget.py)
 
 
 def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> list[str]:
-    """The lines that a run says once, after its first steps.
+    """Makes the lines that a run prints once, after its first steps.
 
     Args:
         start: Start.
-        step: the number of steps that were taken.
+        step: number of steps that the run has taken.
         step_seconds: seconds a step.
         seconds_left: estimated seconds until the end of the run.
+
+    Returns:
+        Lines of advice.
     """
     run = start.run
     num_steps = step + seconds_left / step_seconds if run.train_minutes else run.num_train_steps
@@ -33,11 +36,14 @@ def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> 
 
 
 def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
-    """One line for each ramp that a run does not finish.
+    """Makes a line for each ramp that a run does not finish, including the warm-up.
 
     Args:
         run: PretrainingConfig, resolved.
-        num_steps: the steps that the run takes in all, perhaps an estimate.
+        num_steps: number of steps of the whole run; may be an estimate.
+
+    Returns:
+        Lines of advice.
     """
     found = []
     if not run.warmup_share and run.num_warmup_steps >= run.num_train_steps:

@@ -1,4 +1,4 @@
-"""The clock of a run: how much of a time budget is spent, how many steps a call should take, and how long is left."""
+"""The clock of a run: the time spent, the number of steps a call takes, and the time left."""
 
 import dataclasses
 import time
@@ -8,13 +8,15 @@ import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
 
-# Steps of a call before any step was timed: one that compiles, and one that shows how long a step takes.
+# Before any step is timed, a call has two steps: one compiles, and one shows how long a step takes.
 _STEPS_UNTIMED = 2
 
 
 @dataclasses.dataclass
 class Reached:
-    """The share of a run with a time budget that is over, as all machines know it. The loop writes it between calls.
+    """The share of a run with a time budget that is over. The loop writes it between calls.
+
+    All machines that train together have the same share.
 
     Attributes:
         share: the share, 0 at the beginning.
@@ -24,23 +26,24 @@ class Reached:
 
 
 class Pace:
-    """The clock of a run, which counts the earlier parts of the run too.
+    """The clock of a run. It also counts the earlier parts of a resumed run.
 
-    The first step of each shape of batches also compiles, which takes minutes on a TPU. The time budget includes
-    compiling. The learning-rate schedule leaves it out, because warm-up and decay would pass meanwhile: the schedule is
-    spread over the time that is left. So it is with the start of the data pipeline. A run that is resumed takes its
-    schedule up where it was saved.
+    The first step of each shape of batches also compiles, which takes minutes on a TPU. The start of the data pipeline
+    takes time too. The time budget includes both. The learning-rate schedule leaves both out, because warm-up and decay
+    would pass meanwhile. The schedule is spread over the rest of the time. A resumed run continues its schedule from
+    the saved point.
 
     Args:
         run: TrainingConfig.
         seconds_before: seconds that the earlier parts of the run took.
-        clock_before: clock() at their end; None for a checkpoint that has none, whose schedule followed the seconds.
+        clock_before: clock() at the end of the earlier parts. It is None for a checkpoint without this value; the
+            schedule of such a run followed the seconds.
 
     Attributes:
         share_before: share of the run that was over before this part; 0 without a time budget.
-        seconds_per_step: seconds, measured in the newest call; 0 until a call was timed.
-        left_out: seconds of this part that are none of training: compiling, and the start of the data pipeline.
-        num_timed: steps of this part that compiled nothing.
+        seconds_per_step: seconds, measured in the newest call that compiled nothing; 0 before the first measurement.
+        left_out: seconds of this part that the schedule does not count: compiling, and the start of the data pipeline.
+        num_timed: number of steps of this part that compiled nothing.
     """
 
     def __init__(self, run: TrainingConfig, seconds_before: float, clock_before: float | None = None):
@@ -65,7 +68,7 @@ class Pace:
             return None
         left = self._budget - self._before - self.left_out
         if left <= 0:
-            return 2.0, 0.0  # not 1, because rounding may bring a mean of ones over replicas below 1
+            return 2.0, 0.0  # not 1, because rounding may bring the mean of ones over replicas below 1
         share_per_second = (1.0 - self.share_before) / left
         return self.share_before + (
             self.seconds() - self._before - self.left_out
@@ -77,25 +80,39 @@ class Pace:
         return self.seconds() if progress is None else min(progress[0], 1.0) * self._budget
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves out seconds that have passed and are none of training, as the time of compiling is left out."""
+        """Removes past seconds from the schedule, because the run did not train in them.
+
+        Args:
+            seconds: number of seconds.
+        """
         self.left_out += seconds
 
     def steps_within(self, seconds: float) -> int:
-        """The number of steps that a call can take within some seconds, at least 1."""
+        """The number of steps that a call can take within some seconds, at least 1.
+
+        Args:
+            seconds: the longest duration of the call.
+        """
         return max(1, int(seconds / self.seconds_per_step)) if self.seconds_per_step else _STEPS_UNTIMED
 
     def mean_step_seconds(self) -> float:
-        """Seconds a step since the first one, with evaluations and checkpoints, without compiling; 0 until known."""
+        """The mean seconds of a step without compiling; 0 before any step is timed.
+
+        The mean includes the time of evaluations and checkpoints.
+        """
         if not self.num_timed:
             return 0.0
         left_out = self.left_out - self._steady_left_out
         return max(time.monotonic() - self._steady_since - left_out, 1e-9) / self.num_timed
 
     def seconds_left(self, step: int) -> float | None:
-        """The estimated seconds until the end of the run; None where no step was timed.
+        """The estimated seconds until the end of the run.
 
         Args:
-            step: the number of steps that were taken.
+            step: number of steps that the run has taken.
+
+        Returns:
+            Seconds. None if the run has no time budget and no step is timed yet.
         """
         if self._budget:
             return max(0.0, self._budget - self.seconds())
@@ -103,16 +120,16 @@ class Pace:
         return steps_left * self.mean_step_seconds() if self.num_timed else None
 
     def calls(self, stacked: dict[str, tf.Tensor]) -> Iterator[tuple[int, dict[str, tf.Tensor], bool]]:
-        """Cuts a stack of batches into calls, and measures the time until the caller asks for the next call.
+        """Splits a stack of batches into calls, and measures the time of each call.
 
-        The first and the second step of a new shape are calls of their own.
+        A call ends when the caller takes the next item. The first two steps of a new shape are separate calls.
 
         Args:
             stacked: dict of tensors [k, B, ...].
 
         Yields:
-            (number of the call's first step in the stack, dict of tensors with the call's part of the first axis,
-            whether the call is the first of its shape, and so compiles).
+            (index of the call's first step in the stack, dict of tensors with the batches of the call, whether the call
+            compiles). Only the first call of a shape compiles.
         """
         count, *shape = next(iter(stacked.values())).shape
         shape, first = tuple(shape), 0

@@ -33,7 +33,7 @@ def pretrain(start: Start) -> dict[str, float]:
         dict of the last evaluation's figures.
 
     Raises:
-        UserError: something does not fit.
+        UserError: the checkpoint, the weights or the text cannot be used.
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     run, strategy = start.run, start.strategy
@@ -45,7 +45,7 @@ def pretrain(start: Start) -> dict[str, float]:
     if start.existing.has_begun:
         pretraining_data.check_stream(state, start.existing.checkpoints[-1])
 
-    # 2. what people read
+    # 2. the output for people
     reporter = reporting.make_reporter(start, state, objective, _draw)
     for line in _opening_lines(start, model, origin):
         reporter.say(line)
@@ -93,7 +93,7 @@ def _opening_lines(start, model, origin):
 
 
 def _draw(rows, title):
-    from keras_bert_app.drawing.curves import draw_curves  # at the end of a run
+    from keras_bert_app.drawing.curves import draw_curves  # only the end of a run needs it
 
     return draw_curves(rows, title)
 
@@ -115,7 +115,7 @@ class _HeldoutEvaluation:
     """Evaluations on the held-out text of a run.
 
     Attributes:
-        reached_step: the step of the last evaluation that was asked for, or of the start.
+        reached_step: the step of the last call of evaluate; before the first call, the step at the start.
     """
 
     def __init__(self, start: Start, model: Any, examples: dict, reporter, step: int):
@@ -128,7 +128,7 @@ class _HeldoutEvaluation:
         self.call = forward.make_evaluation_call(start.strategy, model, self.objective, execution)
 
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
-        """The figures of an evaluation, which are reported too; {} where there is nothing to evaluate."""
+        """Evaluates and reports. Returns the figures; {} if there is nothing to evaluate."""
         self.reached_step = step
         if self.dataset is None:
             return {}

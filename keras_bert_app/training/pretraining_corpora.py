@@ -1,4 +1,4 @@
-"""The text of a pre-training: prepared from --input_files on the first start, or the corpora of --corpus_dir."""
+"""The text of a pre-training, prepared from --input_files or read from --corpus_dir."""
 
 import dataclasses
 import hashlib
@@ -27,7 +27,7 @@ from pipelines.data_error import DataError
 from pipelines.examples.masking_advice import masking_advice
 from pipelines.text.text_files import expand_files
 
-# The fields of the run that decide what its text is.
+# The fields of the run that determine its text.
 _SOURCE = ("input_files", "corpus_dir", "input_format", "text_field", "strict", "holdout_fraction", "seed")
 
 
@@ -38,9 +38,9 @@ class PretrainingCorpora:
     Attributes:
         train_shards: for each corpus the paths of its TFRecord files.
         heldout_shards: paths of the held-out files of all corpora; may be empty.
-        num_train_documents: number of training documents of all corpora; None where it is not known.
-        num_heldout_documents: the same of held-out documents.
-        num_heldout_dropped: held-out documents that were dropped, since they had fewer than two sentences.
+        num_train_documents: number of training documents of all corpora; None if unknown.
+        num_heldout_documents: number of held-out documents of all corpora; None if unknown.
+        num_heldout_dropped: number of held-out documents that were dropped, because fewer than two sentences were left.
     """
 
     train_shards: tuple[tuple[str, ...], ...]
@@ -51,7 +51,11 @@ class PretrainingCorpora:
 
     @classmethod
     def of_manifests(cls, manifests: Mapping[str, dict]) -> "PretrainingCorpora":
-        """The shards that the manifests of several directories name."""
+        """Collects the shards that the manifests of several directories name.
+
+        Args:
+            manifests: the manifest of each corpus, by directory.
+        """
         train, heldout = (
             [tuple(shard_paths(directory, manifest, split)) for directory, manifest in manifests.items()]
             for split in ("train", "heldout")
@@ -65,17 +69,22 @@ class PretrainingCorpora:
 
 
 def corpus_directories(workdir: str, run: PretrainingConfig) -> tuple[str, ...]:
-    """The directories of a run's corpora."""
+    """The directories of a run's corpora.
+
+    Args:
+        workdir: the work directory.
+        run: PretrainingConfig.
+    """
     return run.corpus_dir or (work_directory.path_in(workdir, "corpus"),)
 
 
 def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str, dict[str, Any]]:
-    """Prepares the text shards of a run where that is still to do.
+    """Prepares the text shards of a run, if they are not prepared yet.
 
-    WORKDIR/corpus.json notes from what they were prepared, and which they are.
+    WORKDIR/corpus.json records the source of the shards, their names and their sha256.
 
     Args:
-        existing: what the work directory held at the start.
+        existing: ExistingRun, the content of the work directory at the start.
         run: PretrainingConfig, resolved.
 
     Returns:
@@ -83,7 +92,7 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
 
     Raises:
         UserError: the corpus is not the one that the run began with.
-        DataError: text that cannot be used, or a damaged shard.
+        DataError: the text cannot be used, or a shard is damaged.
     """
     workdir = existing.directory
     source = {name: value for name, value in run.to_dict().items() if name in _SOURCE}
@@ -122,12 +131,12 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
 
 
 def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
-    """(note, whether the corpus is prepared) after a corpus of other text is removed.
+    """Removes a corpus of other text. Returns (note, whether the corpus is prepared).
 
-    A start that saved no checkpoint may be begun anew with other text. What that start prepared is of no use then.
+    A run without a checkpoint may start again with other text. The corpus of its earlier start is then useless.
     """
     directory = corpus_directories(workdir, run)[0]
-    # While text is still being prepared, prepare_corpus itself sees which files have changed.
+    # If the preparation is unfinished, prepare_corpus itself finds the files that have changed.
     has_changed = is_prepared and files and note.get("files", files["files"]) != files["files"]
     if has_changed:
         print(f"{directory}: --input_files have changed since, and are prepared anew", flush=True)
@@ -142,7 +151,7 @@ def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
 
 
 def _prepare(run, directory):
-    # A run on a prepared corpus needs nothing of this.
+    # A run on a prepared corpus does not need these modules.
     from keras_bert_app.drawing.corpus_picture import draw_corpus_report
     from pipelines.corpus import preparation
 
@@ -165,7 +174,7 @@ def _has_manifest(directory):
 
 
 def _files_note(run, may_be_gone):
-    """{"files": sha256 of the names and states of --input_files}; {} where the files are gone, if they may be."""
+    """{"files": sha256 of the names and states of --input_files}; {} if they are gone and may_be_gone."""
     from pipelines.corpus import corpus_tasks
 
     try:
@@ -178,7 +187,7 @@ def _files_note(run, may_be_gone):
 
 
 def _check_apart(input_files, corpus_dir):
-    """Raises UserError where text lies in the place of the prepared corpus, which another start may empty."""
+    """Raises UserError if an input file lies in the corpus directory, which another start may empty."""
     for path in expand_files(input_files) if input_files else ():
         if lies_below(path, corpus_dir):
             raise UserError(
@@ -197,7 +206,12 @@ def _write_note(workdir, note):
 
 
 def report(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
-    """Prints the size of each corpus, its faults, and for several corpora the share of each in the examples."""
+    """Prints the size and the faults of each corpus, and the share of each corpus in a mixture.
+
+    Args:
+        manifests: the manifest of each corpus, by directory.
+        run: PretrainingConfig, for sampling_exponent.
+    """
     for directory, manifest in manifests.items():
         _report_corpus(directory, manifest)
     if len(manifests) > 1:
@@ -225,8 +239,12 @@ def _report_corpus(directory, manifest):
 def check_pairs(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
     """Checks that next-sentence pairs can be made of the documents of each corpus.
 
+    Args:
+        manifests: the manifest of each corpus, by directory.
+        run: PretrainingConfig, for sentence_objective.
+
     Raises:
-        UserError: hardly a document has two sentences.
+        UserError: too few documents of a corpus have two sentences.
     """
     if run.sentence_objective != "nsp":
         return
@@ -241,7 +259,12 @@ def check_pairs(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
 
 
 def remarks(corpora: PretrainingCorpora, run: PretrainingConfig) -> list[str]:
-    """Lines about what the text of a run does not allow."""
+    """Makes a line for each thing that the text of a run does not allow, such as evaluations.
+
+    Args:
+        corpora: PretrainingCorpora.
+        run: PretrainingConfig, resolved.
+    """
     lines = []
     if not corpora.heldout_shards:
         dropped = corpora.num_heldout_dropped
@@ -268,7 +291,12 @@ def remarks(corpora: PretrainingCorpora, run: PretrainingConfig) -> list[str]:
 
 
 def keep_lexicon(existing: ExistingRun, run: PretrainingConfig) -> None:
-    """Copies the lexicon into the work directory, since the directory alone resumes a run."""
+    """Copies the lexicon into the work directory, because a resumed run reads only that directory.
+
+    Args:
+        existing: ExistingRun, the content of the work directory at the start.
+        run: PretrainingConfig, for lexicon_file.
+    """
     if run.lexicon_file and not existing.has_begun:
         phrases = pretraining_data.read_lexicon(run.lexicon_file)
         kept = pretraining_data.lexicon_of(existing.directory)

@@ -1,4 +1,4 @@
-"""The datasets of a pre-training, made by the pipelines with the arguments that the run's configuration decides."""
+"""The datasets of a pre-training, with the arguments that the configuration of the run decides."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,16 @@ from pipelines.examples.dataset import FIRST_POSITION, STREAM_VERSION, pretraini
 from pipelines.examples.units import Lexicon
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
-BATCH_DOUBLINGS = 3  # of the rows, within --batch_ramp_steps
-LENGTH_DOUBLINGS = 2  # of the tokens a row, within --length_ramp_steps
+BATCH_DOUBLINGS = 3  # number of times that --batch_ramp_steps doubles the rows
+LENGTH_DOUBLINGS = 2  # number of times that --length_ramp_steps doubles the tokens a row
 
 
 def lexicon_of(workdir: str) -> str:
-    """The path of the lexicon that a run keeps in its work directory."""
+    """The path of the lexicon that a run keeps in its work directory.
+
+    Args:
+        workdir: the work directory.
+    """
     return work_directory.path_in(workdir, "lexicon.txt")
 
 
@@ -55,7 +59,10 @@ def example_arguments(run: PretrainingConfig, tokenizer: BertTokenizer, lexicon_
 
 
 def read_lexicon(path: str) -> list[str]:
-    """The phrases of a file, which has one phrase a line.
+    """Reads the phrases of a file, which has one phrase a line.
+
+    Args:
+        path: the file.
 
     Raises:
         UserError: the file cannot be read as UTF-8, or has no phrase.
@@ -82,17 +89,17 @@ def training_batches(
     step: int,
     share: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, ...]]]:
-    """Yields the endless batches from a step on, each with the shape of its step.
+    """Yields batches without end from a step on, each with the shape of its step.
 
     Args:
         run: PretrainingConfig, resolved.
         corpora: the paths of the shards of each corpus.
         tokenizer: BertTokenizer.
-        position: where the data goes on; None for the beginning.
+        position: position in the data to go on from; None for the beginning.
         examples: dict of example_arguments.
         step: the number of steps that were taken before.
-        share: function that returns the share of --train_minutes that is over, for ramps that follow the clock. Each
-            batch has the shape of the share at which it is made.
+        share: function that returns the share of --train_minutes that is over. Ramps that follow the clock need it.
+            Each batch has the shape of the share at the moment when it is made.
 
     Yields:
         (dict of tensors [B, ...], position after the batch).
@@ -116,14 +123,14 @@ def training_batches(
 
 
 def check_stream(state: dict[str, Any], checkpoint: str) -> None:
-    """Refuses to go on from a checkpoint that counts positions in another stream of examples.
+    """Checks that the positions of a checkpoint count the current stream of examples.
 
     Args:
         state: the checkpoint's manifest, or the state of a run that has not begun.
         checkpoint: the directory of the checkpoint, for the message.
 
     Raises:
-        UserError: another version of the package, with examples in another order, saved it.
+        UserError: the version of the package that saved the checkpoint makes the examples in another order.
     """
     if state["position"] and state["stream"] != STREAM_VERSION:
         raise UserError(
@@ -147,10 +154,10 @@ def training_dataset(
         run: PretrainingConfig, resolved.
         corpora: the paths of the shards of each corpus.
         tokenizer: BertTokenizer.
-        position: where the data goes on; None for the beginning.
+        position: position in the data to go on from; None for the beginning.
         examples: dict of example_arguments.
-        step: the step whose shape all batches have.
-        share: share of --train_minutes whose shape they have.
+        step: the step that decides the shape of all batches.
+        share: share of --train_minutes that decides the shape, for ramps that follow the clock.
     """
     rows, length = batch_shape_at(run, step, share)
     predictions = -(-run.max_predictions_per_seq * length // run.max_seq_length)
@@ -169,7 +176,7 @@ def training_dataset(
 
 
 def without_examples(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer) -> UserError:
-    """A UserError that names the corpora of which no example can be made, with the amount of their text.
+    """Makes the UserError for corpora that give no example. It states the amount of their text.
 
     Args:
         corpora: the paths of the shards of each corpus.
@@ -185,7 +192,7 @@ def without_examples(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer)
 
 
 def shares(run: PretrainingConfig, corpora: Sequence[Sequence[str]]) -> list[float]:
-    """The share of each corpus in the examples, which follows from the bytes of its shards.
+    """The share of each corpus in the examples, computed from the sizes of its shards.
 
     Args:
         run: PretrainingConfig, for sampling_exponent.
@@ -218,12 +225,14 @@ def heldout_dataset(
 
 
 def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tuple[int, int]:
-    """(rows, tokens a row) of a batch.
+    """The shape of a batch: (rows, tokens a row).
 
     A ramp of the batch has three equal parts, with an eighth, a quarter and a half of the rows. A ramp of the length
-    has two equal parts, with a quarter and a half of the tokens a row, and four times and twice as many rows.
+    has two equal parts. The first part has a quarter of the tokens a row and four times the rows. The second part has
+    half of the tokens a row and twice the rows.
 
-    A position counts the rows taken from a shard. After a change of length the data skips as many longer rows.
+    A position counts the rows taken from a shard. After a change of length, the data skips the same number of longer
+    rows.
 
     Args:
         run: PretrainingConfig, resolved.
@@ -236,7 +245,7 @@ def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tup
 
 
 def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
-    """Checks the ramps of a run.
+    """Checks that every batch of a run divides over the replicas, and that rows reach their full length.
 
     Args:
         run: PretrainingConfig, resolved.
@@ -250,7 +259,7 @@ def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> Non
             f"--length_ramp_steps={run.length_ramp_steps}: expected less than --num_train_steps="
             f"{run.num_train_steps}, or rows never reach --max_seq_length"
         )
-    # All other numbers of rows are one of these, doubled.
+    # Every other number of rows of the run is one of these numbers, doubled once or more.
     length_steps = run.length_ramp_steps or round(run.length_ramp_share * run.num_train_steps)
     smallest = min(
         batch_shape_at(run, step, share)[0]

@@ -1,6 +1,6 @@
-"""The held-out text of a run on several corpora, without what the training text of any of them has.
+"""Held-out text of several corpora, without the text that any training corpus also has.
 
-WORKDIR/heldout_apart/ holds the text that is left, with a manifest that notes which corpora were compared.
+WORKDIR/heldout_apart/ holds the text that is left. Its manifest records which corpora were compared.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ _COUNTS = ("documents", "heldout_documents_dropped", "heldout_sentences_dropped"
 
 
 def keep_apart(workdir: str, manifests: Mapping[str, dict]) -> None:
-    """Compares the held-out text of several corpora with the training text of all of them, once for each run.
+    """Compares held-out text with the training text of all corpora, once for each run.
 
-    Corpora may share documents, and each corpus has a seed that decides which of them are held out. The function prints
-    what is dropped.
+    Corpora may share documents, and the seed of each corpus decides which of them it holds out. The function drops
+    held-out text that training text has too, and prints what it dropped.
 
     Args:
         workdir: the work directory.
@@ -41,11 +41,14 @@ def keep_apart(workdir: str, manifests: Mapping[str, dict]) -> None:
 
 
 def with_heldout_apart(workdir: str, corpora: PretrainingCorpora) -> PretrainingCorpora:
-    """The corpora with the held-out text that keep_apart has left.
+    """Replaces the held-out text of corpora by the text that keep_apart has left.
 
     Args:
         workdir: the work directory.
         corpora: the corpora as their manifests name them.
+
+    Returns:
+        PretrainingCorpora.
     """
     kept = _manifest(workdir) if len(corpora.train_shards) > 1 else None
     if kept is None or not _has_dropped(kept):
@@ -63,7 +66,7 @@ def _directory(workdir):
 
 
 def _manifest(workdir):
-    """The manifest of the text that was kept; None if there is none, or a file is damaged."""
+    """The manifest of the text that is left; None if it is missing or damaged."""
     try:
         kept = load_manifest(_directory(workdir))
     except DataError:
@@ -74,7 +77,7 @@ def _manifest(workdir):
 
 
 def _compare(workdir, manifests, source):
-    from pipelines.corpus import heldout_text, shards  # a run that goes on, or has one corpus, needs nothing of this
+    from pipelines.corpus import heldout_text, shards  # resumed runs and runs on one corpus do not need these
 
     train, heldout = (
         [shard_paths(directory, manifest, split) for directory, manifest in manifests.items()] for split in SPLITS

@@ -1,4 +1,4 @@
-"""The start of a pre-training: devices, starting weights, corpora and the work directory, then the training."""
+"""Starts a pre-training: prepares devices, weights, corpora and the work directory, then trains."""
 
 import contextlib
 import dataclasses
@@ -45,30 +45,30 @@ def launch(
 ) -> dict[str, float]:
     """Starts the run of a new work directory, or goes on with the run of an old one.
 
-    config.json is written after devices, text and starting weights were found good, so that a refused start leaves no
-    run behind.
+    The function writes config.json only after it has checked devices, text and starting weights. A refused start thus
+    leaves no run behind.
 
     Args:
         workdir: the work directory.
         model_config: BertConfig.
         run: PretrainingConfig, resolved.
         vocabulary: content of the vocabulary file; None on resume.
-        initial: (Weights, lines) of run.init_checkpoint, where the caller has loaded them already.
+        initial: (Weights, lines) of run.init_checkpoint, if the caller has loaded them already.
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
-        stream: where the trainer's progress goes; standard output by default.
-        existing: what the work directory holds, where the caller has looked already.
-        names_recipe: whether a run that would take long on a CPU names the recipe for it.
+        stream: the output of the trainer's progress; standard output by default.
+        existing: content of the work directory, if the caller has read it already.
+        names_recipe: whether a long run on a CPU prints advice to use the recipe for small budgets.
 
     Returns:
         dict of the last evaluation's figures.
 
     Raises:
-        UserError: something does not fit, or another run is at work in the directory.
+        UserError: devices, text or weights do not fit, or another run uses the directory.
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     start = make_start(workdir, model_config, run, vocabulary, initial, strategy, stream, existing)
     start = dataclasses.replace(start, names_recipe=names_recipe)
-    # Machines that train together share the directory. The chief's lock stands for all.
+    # Machines that train together share the directory. The chief locks it for all of them.
     with lock.locked(workdir) if start.is_chief else contextlib.nullcontext():
         start.existing.check_unchanged()
         return pretrain(_with_corpora(start))
@@ -84,8 +84,11 @@ def make_start(
     stream: TextIO | None = None,
     existing: ExistingRun | None = None,
 ) -> Start:
-    """The Start of a pre-training without its corpora; arguments and errors as of launch. It writes nothing."""
-    # Machines must find each other before anything else touches TensorFlow's devices.
+    """Makes the Start of a pre-training without its corpora. It writes nothing.
+
+    The arguments and errors are those of launch.
+    """
+    # Machines must find each other before other code uses TensorFlow's devices.
     strategy = strategy or strategies.make_strategy(run.strategy)
     existing = existing or ExistingRun.read(workdir)
     run = strategies.resolved(run, strategy)
@@ -102,7 +105,7 @@ def make_start(
 
 
 def _with_corpora(start):
-    """The Start with its PretrainingCorpora; the work directory is then that of this run."""
+    """Adds the corpora to a Start. The chief first writes them and the configuration of the run."""
     if start.is_chief:
         manifests = pretraining_corpora.prepared_corpora(start.existing, start.run)
         pretraining_corpora.report(manifests, start.run)
@@ -115,7 +118,7 @@ def _with_corpora(start):
         work_directory.write_config(start.workdir, start.model_config, start.run, start.vocabulary)
     else:
         _wait_for_chief(start.workdir, start.run)
-    # Until the chief has come here, other machines may see the files of an earlier start.
+    # Before the chief arrives here, other machines may see the files of an earlier start.
     strategies.wait_for_all(start.strategy)
     directories = pretraining_corpora.corpus_directories(start.workdir, start.run)
     if not start.is_chief:
@@ -125,10 +128,16 @@ def _with_corpora(start):
 
 
 def load_initial(run: PretrainingConfig) -> tuple[Weights, list[str]]:
-    """(Weights, lines that tell the user of them) of --init_checkpoint, with the parts that the run needs.
+    """Loads the weights of --init_checkpoint, with the parts that the run needs.
+
+    Args:
+        run: PretrainingConfig.
+
+    Returns:
+        (Weights, lines that tell the user about them).
 
     Raises:
-        UserError: nothing to load there, or a part is missing that a model of this class has.
+        UserError: the path has no weights, or lacks a part that a model of its class has.
     """
     # A run from scratch needs no reader of other layouts.
     from keras_bert_app.interop.load import load_weights
@@ -137,7 +146,7 @@ def load_initial(run: PretrainingConfig) -> tuple[Weights, list[str]]:
 
 
 def _check_weights(weights, model_config, run, vocabulary):
-    """Raises UserError where weights are of another vocabulary or another model."""
+    """Raises UserError if the weights belong to another vocabulary or another model."""
     source = weights.vocabulary
     if source is not None and source.rstrip(b"\n") != vocabulary.rstrip(b"\n"):
         raise UserError(

@@ -1,4 +1,4 @@
-"""A profile of training steps: TensorFlow's trace on disk, and a table of the ops that take the most time."""
+"""Profiles training steps: writes TensorFlow's trace, and prints the ops that take the most time."""
 
 import bisect
 import collections
@@ -30,8 +30,12 @@ class Profiler:
 
     @contextlib.contextmanager
     def watch(self, num_steps: int) -> Iterator[None]:
-        """Traces the block, a call of num_steps steps, if steps are still to be traced."""
-        # The first call compiles.
+        """Traces the block, which is one call of training steps, if the profile needs more steps.
+
+        Args:
+            num_steps: number of steps of the call.
+        """
+        # The first call compiles, so it is no example of speed.
         if not self.is_warm or self.remaining <= 0:
             self.is_warm = True
             yield
@@ -68,6 +72,9 @@ def op_times(directory: str) -> dict[str, tuple[int, float]]:
     """Sums the times of ops in the newest trace below a directory, over all threads and devices.
 
     Only ops that begin within a training call count.
+
+    Args:
+        directory: the folder of the traces.
 
     Returns:
         dict op type -> (number of executions, seconds). The name of an XLA kernel is "XLA " and the kernel's name.
@@ -113,6 +120,6 @@ def _kind(plane, event):
     kind = kind.removeprefix("_")
     if op and kind.isidentifier() and kind[0].isupper():
         return kind
-    # Kernels of a compiled program have the statistic hlo_op. So have events "end: name", which mark an end.
+    # Kernels of a compiled program have the statistic hlo_op. Events "end: name", which mark an end, have it too.
     is_kernel = any(plane.stat_metadata[stat.metadata_id].name == "hlo_op" for stat in event.stats)
     return f"XLA {name}" if is_kernel and not kind else ""

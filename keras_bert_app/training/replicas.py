@@ -1,11 +1,12 @@
-"""Helpers of steps, evaluations and predictions: rows for replicas, sums over replicas, graphs for any length."""
+"""Helpers for rows on replicas, sums over replicas, and graphs for rows of any length."""
 
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-# The arrays of a batch with one number a token. Another array may have the same size as the rows by chance.
+# The arrays of a batch with one number for each token. A test of sizes is not enough, because another array may have
+# the same size by chance.
 _TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels")
 
 
@@ -37,17 +38,25 @@ def split_over_replicas(strategy: tf.distribute.Strategy, batch: dict[str, tf.Te
 
 
 def sum_over_replicas(context: tf.distribute.ReplicaContext, values: Any) -> Any:
-    """Sums a structure of tensors over all replicas, in replica context."""
+    """Sums a structure of tensors over all replicas. Call it in replica context.
+
+    Args:
+        context: tf.distribute.ReplicaContext.
+        values: structure of tensors.
+
+    Returns:
+        structure of the sums.
+    """
     if context.num_replicas_in_sync == 1:
         return values
     return tf.nest.pack_sequence_as(values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
 
 
 def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
-    """A function that traces `call` once, for batches of any length.
+    """Makes a function that traces `call` once, for batches of any length.
 
-    TensorFlow by itself traces a graph for the first length alone, and a second graph for all other lengths. A batch
-    that is split over several replicas still gets both graphs, because its specs cannot have open sizes.
+    Without it, TensorFlow traces one graph for the first length, and a second graph for all other lengths. A batch that
+    is split over several replicas still gets both graphs, because its specs cannot have open sizes.
 
     Args:
         call: tf.function of (batch, *others).
@@ -55,7 +64,7 @@ def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
             arrays with one number a token stay open.
 
     Returns:
-        function of the arguments of `call`. Call it before each call of `call`; the first time it traces.
+        function with the arguments of `call`. Call it before each use of `call`. Only the first time it traces.
     """
     is_traced = False
 

@@ -1,4 +1,4 @@
-"""The output of a run: the live line, metrics.jsonl, TensorBoard events and the picture of the curves."""
+"""The output of a run: the progress line, metrics.jsonl, TensorBoard events and the curves."""
 
 import contextlib
 import json
@@ -17,9 +17,10 @@ from keras_bert_app.terminal.progress import LiveLine, shown_while
 from keras_bert_app.training.start import Start
 from pipelines import storage
 
-# A stream that is no terminal gets a line if it had none for so long: often at first, then rarely, since it keeps them.
+# A stream that is not a terminal keeps its lines, so it gets one only after this many seconds without a line.
+# The interval is short in the first minute.
 _SECONDS_BETWEEN_FIRST_LINES, _SECONDS_BETWEEN_LINES = 8.0, 60.0
-_LONG_COMPILATION_SECONDS = 5.0  # of which a line stays
+_LONG_COMPILATION_SECONDS = 5.0  # a compilation of this length leaves a line
 
 # tf.summary.scalar writes this metadata, but needs the tensorboard package, which TensorFlow no longer installs.
 _SCALAR = tf.compat.v1.SummaryMetadata(
@@ -38,7 +39,7 @@ class Reporter:
         run: TrainingConfig.
         objective: see training.losses.
         draw: function of the rows of metrics.jsonl and a title. It returns the curves as PNG.
-        active: False in all processes but the chief. The reporter then shows and writes nothing.
+        active: whether the reporter shows and writes anything. It is True only in the chief process.
         stream: the output; standard output by default.
 
     Attributes:
@@ -64,22 +65,22 @@ class Reporter:
             self.events = tf.summary.create_file_writer(work_directory.path_in(workdir, "events"))
 
     def live(self, step: int, figures: Callable[[], Mapping[str, float]], seconds_left: float | None = None) -> None:
-        """Rewrites the progress line of a terminal. Another stream gets a line if it had none for some time.
+        """Updates the progress line. A stream that is not a terminal gets a line only from time to time.
 
         Args:
             step: the step.
-            figures: function that returns the figures of the line. It is called only if the line is shown.
-            seconds_left: estimated seconds until the end of the run; None where nothing is known.
+            figures: function that returns the figures of the line. The reporter calls it only if it shows the line.
+            seconds_left: estimated seconds until the end of the run; None if unknown.
         """
         if self.active:
             self._show(lambda: self._progress(step, figures(), seconds_left))
 
     @contextlib.contextmanager
     def busy(self, step: int, what: str, seconds_left: Callable[[], float | None]) -> Iterator[None]:
-        """Shows for how long something goes on, while the block waits for it and prints nothing.
+        """Shows the duration of some work while the block runs. The block must print nothing.
 
         Args:
-            step: the number of steps that were taken.
+            step: number of steps that the run has taken.
             what: the name of the work, such as "compiling".
             seconds_left: function that returns the estimated seconds until the end of the run, or None.
         """
@@ -96,11 +97,11 @@ class Reporter:
 
     @contextlib.contextmanager
     def compiling(self, step: int, shape: tuple[int, ...], seconds_left: Callable[[], float | None]) -> Iterator[None]:
-        """Shows for how long the block compiles; a line stays if it took long.
+        """Shows the duration of a compilation while the block runs. After a long one, a line stays.
 
         Args:
-            step: the number of steps that were taken.
-            shape: (rows, tokens a row) of the step that is compiled.
+            step: number of steps that the run has taken.
+            shape: (rows, tokens a row) of the step that the block compiles.
             seconds_left: as for busy.
         """
         began = time.monotonic()
@@ -124,11 +125,11 @@ class Reporter:
         self.say(self._progress(step, figures, seconds_left))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Writes a row of metrics.jsonl and TensorBoard. The evaluation of a step is written once only.
+        """Writes a row of metrics.jsonl and TensorBoard. It writes the evaluation of a step only once.
 
         Args:
             step: the step.
-            figures: dict name -> value. Names that begin with eval_ are those of an evaluation.
+            figures: dict name -> value. The names of an evaluation's figures begin with eval_.
         """
         if not self.active or (_is_evaluation(figures) and step in self.evaluated_steps):
             return
@@ -141,7 +142,11 @@ class Reporter:
         self.events.flush()
 
     def say(self, text: str) -> None:
-        """Prints a line that stays."""
+        """Prints a line that stays.
+
+        Args:
+            text: the line.
+        """
         if self.active:
             self.last_line = time.monotonic()
             self.live_line.say(text)
@@ -161,7 +166,7 @@ class Reporter:
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
 
     def _show(self, text):
-        """Shows the text that a function returns on a terminal, or elsewhere if there was no line for some time."""
+        """Shows text() on a terminal. Prints it to another stream if the last line is old enough."""
         if self.live_line.is_terminal:
             self.live_line.show(text)
             return
@@ -184,7 +189,7 @@ class Reporter:
 
     @staticmethod
     def _eta(seconds_left):
-        """The end of a progress line; "" where nothing is known."""
+        """The last part of a progress line; "" if the time left is unknown."""
         return "" if seconds_left is None else f"ETA {duration(seconds_left)}"
 
 
@@ -193,7 +198,7 @@ def make_reporter(start: Start, state: dict[str, Any], objective: Any, draw: Cal
 
     Args:
         start: Start.
-        state: state of the run, as of initialization.initialize.
+        state: state of the run, from initialization.initialize.
         objective: see training.losses.
         draw: see Reporter.
     """
@@ -209,13 +214,24 @@ def make_reporter(start: Start, state: dict[str, Any], objective: Any, draw: Cal
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
-    """The rows of WORKDIR/metrics.jsonl, without a line that a kill cut off; [] if the file does not exist."""
+    """Reads the rows of WORKDIR/metrics.jsonl, without a line that a kill cut off.
+
+    Args:
+        workdir: the work directory.
+
+    Returns:
+        The rows; [] if the file does not exist.
+    """
     lines = _lines_of(work_directory.path_in(workdir, "metrics.jsonl"))
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def as_written(value: float) -> float:
-    """A figure as metrics.jsonl has it, with seven digits."""
+    """Rounds a figure to seven digits, as metrics.jsonl has it.
+
+    Args:
+        value: the figure.
+    """
     return float(f"{value:.7g}")
 
 
@@ -237,7 +253,7 @@ def _is_evaluation(row):
 
 
 def _drop_later_steps(path, step):
-    """Drops the lines of steps after the checkpoint that a run resumes from, since the run writes them again.
+    """Drops the lines of steps after the resumed checkpoint, because the run writes them again.
 
     Returns:
         set of the steps whose evaluation is among the remaining lines.

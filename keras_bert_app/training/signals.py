@@ -1,10 +1,12 @@
-"""SIGINT and SIGTERM as requests, after which a run finishes its step, saves and ends."""
+"""Handles SIGINT and SIGTERM as requests: the run finishes its step, saves and ends."""
 
 import signal
 
 
 class Signals:
-    """Notes SIGINT and SIGTERM within the block, where they have no other effect. Later signals change nothing.
+    """Notes SIGINT and SIGTERM within the block, where they have no other effect.
+
+    Only the first signal counts. Later signals change nothing.
 
     Attributes:
         received: the number of the first signal; 0 before.
@@ -17,7 +19,7 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.previous[number] = signal.signal(number, self._note)
         except ValueError:
-            pass  # only the main thread can handle signals; in another thread its owner does
+            pass  # Python lets only the main thread set handlers; the program around another thread handles signals
         return self
 
     def _note(self, number, frame):

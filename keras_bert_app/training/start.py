@@ -1,4 +1,4 @@
-"""The start of a training: one frozen value that is made once, checked once and handed down."""
+"""Start: the frozen value that holds everything a training needs before its first step."""
 
 import dataclasses
 import functools
@@ -27,12 +27,12 @@ class Start:
         model_config: BertConfig.
         run: TrainingConfig, resolved for the devices: nothing in it is "auto".
         vocabulary: content of the vocabulary file.
-        existing: what the work directory held when the command started.
-        weights: Weights of --init_checkpoint; None where the run goes on from a checkpoint or starts from scratch.
+        existing: ExistingRun, the content of the work directory when the command started.
+        weights: Weights of --init_checkpoint; None if the run goes on from a checkpoint or starts from scratch.
         weight_lines: lines that tell the user where the weights came from.
         data: PretrainingCorpora, or the labelled Data of a task.
-        stream: where progress goes; standard output for None.
-        names_recipe: whether a run that would take long on a CPU names the recipe for it.
+        stream: the output of progress lines; None for standard output.
+        names_recipe: whether a long run on a CPU prints advice to use the recipe for small budgets.
     """
 
     workdir: str

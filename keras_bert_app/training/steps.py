@@ -16,17 +16,21 @@ from keras_bert_app.training.optimizers.schedules import learning_rate
 from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
 from keras_bert_app.training.strategies import device_kind
 
-_DROPOUT = 2  # the purpose of these draws; the data pipeline has 0 and 1
-# A step reports these figures besides its objective's sums.
+_DROPOUT = 2  # the purpose of these random numbers; the data pipeline uses 0 and 1
+# A step reports these figures besides the sums of its objective.
 # bad_variable: index of the first variable whose gradient is not finite, -1 for none.
-# stop: number of replicas whose process was asked to stop.
+# stop: number of replicas whose process received a signal to stop.
 # progress: share of the run before the step, averaged over the processes.
 # overflow: 1 for a step that was skipped because its scaled gradients were too large for float16; see loss_scale.
 _BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress", "overflow")
 
 
 def columns(objective: Any) -> dict[str, int]:
-    """dict name -> column of the row that a step returns."""
+    """The column of each figure in the row that a step returns, as dict name -> column.
+
+    Args:
+        objective: see training.losses.
+    """
     return {name: index for index, name in enumerate((*objective.sum_names, *_BESIDE_SUMS))}
 
 
@@ -40,28 +44,32 @@ def make_train_call(
     steps_per_call: int = 0,
     execution: Execution | None = None,
 ) -> Callable[..., np.ndarray]:
-    """A function of k stacked global batches that takes k steps.
+    """Makes the function that takes k training steps on k stacked global batches.
 
-    The loop over the steps runs on the host, and each step sends the devices its own rows. The gradient is that of the
-    summed losses over the global counts, added up over the parts of each replica's rows (gradient_accumulation_steps).
-    It is summed over replicas and clipped by its global norm, and every replica applies it to its own copy. A step
-    whose loss or gradient is not finite changes no weight.
+    The loop over the steps runs on the host, and each step sends its rows to the devices. Each loss is the sum over the
+    global batch, divided by the global count. Each replica adds up the gradients of the parts of its rows
+    (gradient_accumulation_steps). The step sums the gradients over the replicas and clips the sum by its global norm.
+    Every replica then applies the result to its own copy of the weights. A step whose loss or gradient is not finite
+    changes no weight.
 
     Args:
         strategy: the model's tf.distribute.Strategy.
-        model: the model that objective.outputs calls; it has has_dropout.
-        optimizer: of training.optimizers, over the variables that are trained.
+        model: the model that objective.outputs calls. It needs the attribute has_dropout.
+        optimizer: Optimizer over the variables that are trained.
         run: TrainingConfig, resolved.
         objective: see training.losses.
         has_dynamic_length: whether rows of many lengths share one compiled step.
-        steps_per_call: number of batches that every call is filled up to. A call of fewer steps then needs no program
-            of its own; the number of steps is passed beside the batches.
-        execution: Execution of the step; by default the one that run and strategy ask for.
+        steps_per_call: the function pads each stack with zeros to this number of batches, and passes the number of
+            steps separately. A call of fewer steps then needs no program of its own.
+        execution: Execution of the step; by default training_execution(run, strategy).
 
     Returns:
-        call(batches, first_step, progress=None, stop=False) -> float32 [k, len(columns(objective))], sums over the
-        global batch. batches: dict of [k, B, ...]. first_step: int. progress: (share of the run that is over, what a
-        step adds to it), or None to count by steps. stop: whether this process was asked to stop.
+        function call(batches, first_step, progress=None, stop=False) -> float32 [k, len(columns(objective))]. Its rows
+        hold sums over the global batch. Its arguments are:
+            batches: dict of tensors [k, B, ...].
+            first_step: int. Number of the first step.
+            progress: (share of the run that is over, share that a step adds), or None to count by steps.
+            stop: bool. Whether this process has received a signal to stop.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length, execution)
     trace = tracer(call, num_fixed=2) if has_dynamic_length else None
@@ -92,16 +100,18 @@ def train_function(
     has_dynamic_length: bool = False,
     execution: Execution | None = None,
 ) -> Callable:
-    """The tf.function inside make_train_call.
+    """Makes the tf.function of make_train_call. The arguments are those of make_train_call.
 
-    Its arguments are batches that were split over the replicas, the number of batches that are used and the first step,
-    int32, progress float32 [2] or None, and stop float32. The rows of unused batches are zeros.
+    Returns:
+        tf.function (batches, num_steps, first_step, progress, stop). The batches are split over the replicas; num_steps
+        and first_step are int32, progress is float32 [2] or None, and stop is float32. The rows of batches beyond
+        num_steps are zeros.
     """
     execution = execution or training_execution(run, strategy)
     replica_step = _replica_step(strategy, model, optimizer, run, objective, execution)
     num_columns = len(columns(objective))
 
-    # For batches that differ in S alone TensorFlow traces the first, then one graph for any S.
+    # If batches differ only in S, TensorFlow traces one graph for the first S, and one for all others.
     @tf.function(reduce_retracing=has_dynamic_length, autograph=False)
     def call(batches, num_steps, first_step, progress, stop):
         def take_step(index, rows):
@@ -111,7 +121,7 @@ def train_function(
                 if progress is None
                 else progress[0] + tf.cast(index, tf.float32) * progress[1]
             )
-            # Composites are expanded, so that each replica's value is indexed on its own device.
+            # expand_composites indexes each replica's value on its own device.
             batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
             results = strategy.run(replica_step, args=(batch, step, done, stop))
             return index + 1, rows.write(index, strategy.experimental_local_results(results)[0])
@@ -124,13 +134,13 @@ def train_function(
 
 
 def _replica_step(strategy, model, optimizer, run, objective, execution):
-    """The function of (batch, step, progress, stop) that every replica runs; it returns the row of the step."""
+    """Makes the function (batch, step, progress, stop) -> row of the step, which each replica runs."""
     forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
     update = _update(optimizer, run, execution, strategy)
 
     def replica_step(batch, step, progress, stop):
         context = tf.distribute.get_replica_context()
-        # Processes have clocks of their own, so that their progress is averaged.
+        # Every process has its own clock, so the step averages their progress.
         *counts, progress, stop = sum_over_replicas(
             context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)]
         )
@@ -142,19 +152,19 @@ def _replica_step(strategy, model, optimizer, run, objective, execution):
 
 
 def _update(optimizer, run, execution, strategy):
-    """The function of (gradients, sums, step, progress, stop) that updates the weights and returns _BESIDE_SUMS."""
+    """Makes the function (gradients, sums, step, progress, stop) -> _BESIDE_SUMS. It updates the weights."""
     is_program = execution.has_update_in_program and isinstance(strategy, tf.distribute.OneDeviceStrategy)
 
     def update(gradients, sums, step, progress, stop):
         gradients = optimizer.without_frozen(gradients, step)
-        # Each variable's half squared norm is not finite where one of its gradients is not.
+        # The half squared norm of a gradient is not finite if an element of the gradient is not.
         halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
         scaled_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
         gradient_norm = optimizer.unscaled(scaled_norm)
         is_good = tf.math.is_finite(scaled_norm + tf.reduce_sum(sums))
         is_overflow = optimizer.is_overflow(is_good, sums)
         bad_variable = tf.where(is_good | is_overflow, -1, _first_not_finite(halves))
-        # The factor of tf.clip_by_global_norm. The update multiplies it in, where it reads the gradients anyway.
+        # The factor of tf.clip_by_global_norm. The update applies it, because it reads the gradients anyway.
         scale = optimizer.unscaled(run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm))
         rate = learning_rate(run, step, progress)
         if is_program:
@@ -168,7 +178,7 @@ def _update(optimizer, run, execution, strategy):
 
 
 def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
-    """The function of (batch, seed, *counts) that returns (gradients, sums), compiled as the execution says."""
+    """Makes the function (batch, seed, *counts) -> (gradients, sums), compiled as execution says."""
     variables = list(optimizer.variables_by_path.values())
 
     def forward_backward(batch, seed, *counts):
@@ -184,30 +194,30 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
     if execution.compiles_all and not is_tpu:
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     elif run.gradient_accumulation_steps > 1:
-        # In the loop over parts this stays a function of its own. Inlined, TensorFlow's temporary variables for sums of
-        # three and more outlive the loop's last round, and the next step fails because of them.
+        # In the loop over parts, this function must stay separate. If TensorFlow inlines it, its temporary variables
+        # for sums of three or more outlive the last round of the loop, and the next step fails.
         forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
     zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
     return _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if execution.compiles_all else ())
 
 
 def _filled_up(values, size):
-    """Values [k, ...] padded with zeros to a first dimension of `size`; unchanged where k is not smaller."""
+    """Pads values [k, ...] with zeros to a first dimension of `size`, if k is smaller."""
     missing = size - values.shape[0]
     return tf.pad(values, [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]) if missing > 0 else values
 
 
 def _in_parts(forward_backward, num_parts, zeros=()):
-    """forward_backward over equal parts of the rows, one after the other, with the results added up.
+    """Makes a function that runs forward_backward on equal parts of the rows and adds up the results.
 
-    Losses are divided by the counts of the whole global batch, so that the sum is the gradient of the whole batch.
+    Each part divides its losses by the counts of the whole global batch, so the sum is the gradient of that batch.
 
     Args:
-        forward_backward: function of (batch, seed, *counts). The seed is a tuple of the numbers that are folded into
-            the run's.
-        num_parts: the number of parts.
+        forward_backward: function of (batch, seed, *counts). The seed is a tuple of numbers, which forward_backward
+            folds into the seed of the run.
+        num_parts: number of parts.
         zeros: (shape, dtype) of each result, to start the sums with zeros. The program is then half as long, which
-            matters where it is compiled whole. By default the first part's results start the sums.
+            matters if XLA compiles it as a whole. Without zeros, the results of the first part start the sums.
     """
     if num_parts == 1:
         return forward_backward
@@ -243,5 +253,5 @@ def _in_parts(forward_backward, num_parts, zeros=()):
 
 def _first_not_finite(values):
     is_bad = ~tf.math.is_finite(values)
-    # Finite values can have a sum, or a loss, that is too large for float32. No variable is to blame then.
+    # The sum of finite values, or the loss, may be too large for float32. Then no variable is to blame.
     return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), values.shape[0])

@@ -12,9 +12,9 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.training import gpu, gpu_environment, tpu
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-# The number of the signal that ends a process when another process of the run got a signal.
+# A process reports this signal if only another process of the run got a signal.
 STOP_ELSEWHERE = signal.SIGTERM
-# Steps of one call by kind of device. A call costs a TPU much, and a CPU next to nothing.
+# Steps of one call, by kind of device. The overhead of a call is large on a TPU, and almost nothing on a CPU.
 _ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
 
 
@@ -72,7 +72,7 @@ def _machines_in_tf_config():
 
 
 def _check_task_in_tf_config():
-    """Raises UserError if TF_CONFIG does not say which of its machines this is."""
+    """Raises UserError if TF_CONFIG does not say which of its machines this one is."""
     environment = json.loads(os.environ["TF_CONFIG"])
     cluster, task = environment["cluster"], environment.get("task")
     kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
@@ -86,7 +86,11 @@ def _check_task_in_tf_config():
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
-    """The kind of the strategy's devices: "TPU", "GPU" or "CPU"."""
+    """The kind of the strategy's devices: "TPU", "GPU" or "CPU".
+
+    Args:
+        strategy: the devices.
+    """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "TPU"
     return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
@@ -97,13 +101,18 @@ def iterations_per_loop(strategy: tf.distribute.Strategy, wanted: int) -> int:
 
     Args:
         strategy: the devices.
-        wanted: the number that the user wants; 0 for the number that suits the kind of device.
+        wanted: the number that the user has set; 0 for the number that suits the kind of device.
     """
     return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
 
 
 def with_precision(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
-    """The run with the precision that "auto" means on the strategy's devices."""
+    """Replaces --precision=auto by the value that suits the devices.
+
+    Args:
+        run: TrainingConfig.
+        strategy: the devices.
+    """
     device = device_kind(strategy)
     return run.with_precision(
         "bfloat16" if device == "TPU" else gpu.first().precision if device == "GPU" else "float32"
@@ -111,7 +120,14 @@ def with_precision(run: TrainingConfig, strategy: tf.distribute.Strategy) -> Tra
 
 
 def with_compilation(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
-    """The run with the value of --jit_compile that "auto" means on the strategy's devices."""
+    """Replaces --jit_compile=auto by the value that suits the devices.
+
+    With --deterministic on a GPU, the function also makes all ops of this process deterministic.
+
+    Args:
+        run: TrainingConfig.
+        strategy: the devices.
+    """
     device = device_kind(strategy)
     run = run.with_compilation(device)
     if run.deterministic and device == "GPU":
@@ -120,7 +136,12 @@ def with_compilation(run: TrainingConfig, strategy: tf.distribute.Strategy) -> T
 
 
 def resolved(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
-    """The run with precision and compilation for the strategy's devices."""
+    """Replaces --precision=auto and --jit_compile=auto by the values that suit the devices.
+
+    Args:
+        run: TrainingConfig.
+        strategy: the devices.
+    """
     return with_compilation(with_precision(run, strategy), strategy)
 
 
@@ -146,12 +167,17 @@ def check_batch_size(strategy: tf.distribute.Strategy, global_batch_size: int, n
 
 
 def describe(strategy: tf.distribute.Strategy, run: TrainingConfig) -> str:
-    """A line that names the strategy, its devices, the batch and the precision."""
+    """Makes the line that names the strategy, its devices, the batch and the precision.
+
+    Args:
+        strategy: the devices.
+        run: TrainingConfig, resolved.
+    """
     replicas, parts = strategy.num_replicas_in_sync, ""
     if run.gradient_accumulation_steps > 1:
         parts = f", {run.gradient_accumulation_steps} parts one after the other"
     machines = f" on {num_machines(strategy)} machines" if num_machines(strategy) > 1 else ""
-    # The class of this strategy has another name.
+    # The class of a MultiWorkerMirroredStrategy has another name.
     name = (
         "MultiWorkerMirroredStrategy"
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -164,7 +190,7 @@ def describe(strategy: tf.distribute.Strategy, run: TrainingConfig) -> str:
 
 
 def _on_gpu(strategy, run):
-    """What precision and compilation mean on the GPU, for the start line; nothing on other devices."""
+    """Explains precision and compilation on the GPU, for the start line; "" on other devices."""
     if device_kind(strategy) != "GPU":
         return ""
     first = gpu.first()
@@ -177,7 +203,11 @@ def _on_gpu(strategy, run):
 
 
 def num_machines(strategy: tf.distribute.Strategy) -> int:
-    """The number of processes that train together."""
+    """The number of processes that train together.
+
+    Args:
+        strategy: the devices.
+    """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.cluster_resolver is None:
         return 1
     return max(
@@ -186,7 +216,11 @@ def num_machines(strategy: tf.distribute.Strategy) -> int:
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Waits until every machine that trains with this one has called this function too."""
+    """Waits until every machine that trains with this one has called this function too.
+
+    Args:
+        strategy: the devices.
+    """
     if num_machines(strategy) > 1:
         ones = strategy.run(
             tf.function(
@@ -197,7 +231,13 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the files of the run. The task "chief" does, or without such a task worker 0."""
+    """Whether this process writes the files of the run.
+
+    The chief is the task "chief". Without such a task, worker 0 is the chief.
+
+    Args:
+        strategy: the devices.
+    """
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
         return True

@@ -1,4 +1,4 @@
-"""The TPU of a run: its address, the connection, its faults as messages, and advice about the batch."""
+"""The TPU of a run: address, connection, error messages, and advice about the batch."""
 
 import contextlib
 import functools
@@ -16,18 +16,21 @@ from keras_bert_app.errors import DeviceLost, UserError
 from keras_bert_app.training import tpu_wheels
 
 _SECONDS_TO_CONNECT = 10.0
-_DEFAULT_PORT = 8470  # of the TPU's server, for a grpc:// address without a port
+_DEFAULT_PORT = 8470  # port of the TPU's server, for a grpc:// address without a port
 _OTHER_WAYS = "take a TPU runtime, or leave --strategy at auto"
-# Registers of a core have eight sublanes, so its rows should be a multiple of 8 (Cloud TPU's performance guide).
+# A register has eight sublanes, so a core should take a multiple of 8 rows (Cloud TPU's performance guide).
 ROWS_MULTIPLE = 8
 # Beginning of TPU_ACCELERATOR_TYPE -> name in estimation.hardware. These chips have one core each.
 _CHIPS = {"v5litepod": "v5e", "v5e": "v5e", "v6e": "v6e"}
 
 
 def is_meant(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether --strategy=auto means a TPU.
+    """Whether --strategy=auto selects a TPU.
 
-    This is so if the machine has chips and TensorFlow's TPU wheel, or if a variable of the environment names a TPU.
+    It does if the machine has chips and TensorFlow's TPU wheel, or if a variable of the environment names a TPU.
+
+    Args:
+        environment: dict of environment variables.
     """
     return bool(_has_chips() or _naming_variable(environment))
 
@@ -49,10 +52,14 @@ def _naming_variable(environment):
 
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
-    """The TPU's address for TensorFlow: "local" for chips of this machine, else a name or grpc://HOST:PORT.
+    """The address of the TPU for TensorFlow: "local", a name, or grpc://HOST:PORT.
 
-    Machines of Colab and Kaggle and TPU VMs have chips. TPU_NAME counts only on machines without chips, since some
-    images set it to the machine's own name. A machine of a pod has chips too; TPU_LOAD_LIBRARY=0 hides them.
+    "local" means the chips of this machine. Machines of Colab and Kaggle and TPU VMs have chips. TPU_NAME counts only
+    on machines without chips, because some images set it to the machine's own name. A machine of a pod has chips too;
+    TPU_LOAD_LIBRARY=0 hides them.
+
+    Args:
+        environment: dict of environment variables.
     """
     if _has_chips() and environment.get("TPU_LOAD_LIBRARY") != "0":
         return "local"
@@ -60,7 +67,10 @@ def address(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def make_strategy(environment: Mapping[str, str] = os.environ) -> tf.distribute.TPUStrategy:
-    """A TPUStrategy over all chips, connected and initialized.
+    """Connects to the TPU, initializes it and makes a TPUStrategy over all its chips.
+
+    Args:
+        environment: dict of environment variables.
 
     Raises:
         UserError: there is no TPU, the TPU does not answer, or it runs another version of TensorFlow.
@@ -92,7 +102,10 @@ def make_strategy(environment: Mapping[str, str] = os.environ) -> tf.distribute.
 
 @functools.cache
 def _connected(name):
-    """The strategy of a TPU. It is made once a process, since a second initialization clears the TPU's memory."""
+    """Connects to a TPU and returns its strategy.
+
+    The function caches the strategy, because a second initialization clears the TPU's memory.
+    """
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
     # By default TensorFlow would place all other ops on the pod's first worker, which lacks the tokenizer's ops.
     tf.config.experimental_connect_to_cluster(resolver, make_master_device_default=False)
@@ -101,7 +114,7 @@ def _connected(name):
 
 
 def _check_connection(name):
-    """Raises UserError if nothing answers at an address, where TensorFlow itself would wait forever."""
+    """Raises UserError if nothing answers at an address. TensorFlow itself would wait forever."""
     first = urllib.parse.urlsplit(name.split(",")[0])
     try:
         place = first.hostname, first.port or _DEFAULT_PORT
@@ -115,7 +128,7 @@ def _check_connection(name):
 
 
 def _explanation(name, error):
-    """A line that explains why the connection to a TPU failed, with the first line of TensorFlow's message."""
+    """Explains in one line why the connection to a TPU failed, with TensorFlow's first line."""
     text = str(error) or type(error).__name__
     reason = text.strip().splitlines()[0][:200]
     if "No matching devices found for '/device:TPU_SYSTEM" in text or "No OpKernel was registered" in text:
@@ -141,7 +154,9 @@ def _explanation(name, error):
 
 @contextlib.contextmanager
 def named_faults(strategy: tf.distribute.Strategy, run: TrainingConfig) -> Iterator[None]:
-    """Turns a TPU's faults within the block into errors of one line. Faults of other devices stay as they are.
+    """Turns faults of a TPU within the block into errors of one line.
+
+    Faults of other devices pass unchanged.
 
     Args:
         strategy: the devices.
@@ -175,13 +190,16 @@ def advice(
     model_config: BertConfig | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> list[str]:
-    """Lines about a batch that uses a TPU badly, and about the number of rows that fit; [] for other devices.
+    """Makes lines of advice about the batch on a TPU, and about the number of rows that fit.
 
     Args:
         strategy: the devices.
         run: TrainingConfig, resolved.
         model_config: BertConfig of a pre-training, for an estimate of its memory; None for no estimate.
         environment: dict whose TPU_ACCELERATOR_TYPE names the chip.
+
+    Returns:
+        Lines; [] for other devices.
     """
     if not isinstance(strategy, tf.distribute.TPUStrategy):
         return []

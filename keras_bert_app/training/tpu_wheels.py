@@ -1,4 +1,7 @@
-"""The installed build of TensorFlow, and whether it fits the TPU. The module does not load TensorFlow."""
+"""The installed build of TensorFlow, and whether it fits the TPU.
+
+The module does not load TensorFlow.
+"""
 
 import glob
 import importlib.metadata
@@ -8,15 +11,15 @@ from keras_bert_app.errors import UserError
 
 # Colab and the images of TPU VMs set these variables on machines with chips.
 SIGNS_OF_CHIPS = ("TPU_ACCELERATOR_TYPE", "COLAB_TPU_1VM")
-# Version of tensorflow-tpu -> version of libtpu. The wheel asks for libtpu ~= 0.0.14, but aborts the process on import
-# with a newer one.
+# Version of tensorflow-tpu -> version of libtpu. The wheel requires libtpu ~= 0.0.14, but with a newer one its import
+# aborts the process.
 _LIBTPU = {"2.20.0": "0.0.14"}
 
 
 def chips() -> list[str]:
     """The device files of TPU chips.
 
-    v2 to v4 have a driver of their own. Later chips use vfio, which other cards may use too.
+    TPU v2 to v4 have their own driver. Later chips use vfio, which other devices may use too.
     """
     return glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*")
 
@@ -36,7 +39,7 @@ def check() -> None:
     if not version:
         return
     wanted, found = _LIBTPU.get(version), _version("libtpu")
-    # With TPU_LOAD_LIBRARY=0 TensorFlow does not load libtpu. Other machines can lower programs for a TPU so.
+    # With TPU_LOAD_LIBRARY=0 TensorFlow does not load libtpu. A machine without a TPU can then lower programs for one.
     if wanted and found and found != wanted and os.environ.get("TPU_LOAD_LIBRARY") != "0":
         raise UserError(
             f"libtpu {found} is installed, with which tensorflow-tpu {version} cannot start; "

@@ -1,4 +1,7 @@
-"""Whether a vocabulary fits a text: the share of [UNK] among the word pieces, counted before a training begins."""
+"""Checks that a vocabulary fits a text, by the share of [UNK] among the word pieces.
+
+The check runs before a training begins.
+"""
 
 from collections.abc import Mapping
 
@@ -9,13 +12,15 @@ from keras_bert_app.errors import UserError
 from pipelines.corpus.manifest import shard_paths
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
-MOST_UNKNOWN = 0.2  # with more, a training is refused
-REMARKABLE = 0.05  # with more, the user is warned
+MOST_UNKNOWN = 0.2  # above this share, the program refuses to train
+REMARKABLE = 0.05  # above this share, the program warns the user
 _SAMPLE_BYTES = 1 << 19
 
 
 def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> list[str]:
-    """Counts [UNK] in a sample of each corpus: its first training documents, which are shuffled.
+    """Checks that the vocabulary fits each corpus, from a sample of its training documents.
+
+    The training documents are shuffled, so the first ones are a fair sample.
 
     Args:
         manifests: the manifest of each corpus, by directory.
@@ -25,7 +30,7 @@ def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> li
         Lines of warning.
 
     Raises:
-        UserError: too many pieces of a corpus are [UNK].
+        UserError: more than MOST_UNKNOWN of the pieces of a corpus are [UNK].
     """
     lines = []
     for directory, manifest in manifests.items():
@@ -41,15 +46,15 @@ def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> li
 
 
 def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str) -> list[str]:
-    """Counts [UNK] among the word pieces of a text.
+    """Checks the share of [UNK] among the word pieces of a text.
 
     Args:
         token_ids: int [T]. [CLS] and [SEP] do not count.
-        tokenizer: an object with the numbers of the special pieces.
-        source: where the text is from, for the message.
+        tokenizer: BertTokenizer, or another object with unk_id, cls_id and sep_id.
+        source: name of the text, for the message.
 
     Returns:
-        [], or a line of warning.
+        [], or a line of warning if more than REMARKABLE of the pieces are [UNK].
 
     Raises:
         UserError: more than MOST_UNKNOWN of the pieces are [UNK].

@@ -1,4 +1,4 @@
-"""The figures between two lines of the log."""
+"""The figures of the steps between two lines of the log."""
 
 import collections
 import time
@@ -21,13 +21,13 @@ class Window:
 
     def __init__(self, objective: Any, rows: Iterable[np.ndarray] = ()):
         self.objective, self.columns = objective, steps.columns(objective)
-        # A run that an earlier version began saved fewer columns.
+        # An earlier version of the program saved fewer columns.
         self.rows = [np.pad(row, (0, len(self.columns) - len(row))) for row in rows]
         self.latest = collections.deque(maxlen=50)
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """Restarts the clock, since the time since the last step was no training."""
+        """Restarts the clock, because the run did not train since the last step."""
         self.started, self.timed_tokens, self.waited, self.compiling = time.monotonic(), 0, 0.0, 0.0
 
     def add(
@@ -44,8 +44,8 @@ class Window:
             rows: [k, number of columns].
             input_mask: int [k, B, S].
             waited: seconds that the loop waited for the batches of these steps.
-            num_compiled: number of the first of these steps that compiled. Their tokens are no measure of the speed.
-            compile_seconds: the time that those steps took.
+            num_compiled: number of these steps that compiled; they come first. The speed does not count their tokens.
+            compile_seconds: seconds that the compiling steps took.
         """
         self.rows.extend(rows)
         self.latest.extend(rows)
@@ -67,7 +67,7 @@ class Window:
     def _figures(self, rows):
         values = np.asarray(rows, np.float64)
         column = {name: values[:, index] for name, index in self.columns.items()}
-        # A skipped step has no loss, so the means are those of the other steps.
+        # A skipped step has no loss, so the means leave it out.
         good = (column["bad_variable"] < 0) & (column["overflow"] == 0)
         sums = {name: float(column[name][good].sum()) for name in self.objective.sum_names}
         seconds = max(time.monotonic() - self.started - self.compiling, 1e-9)

@@ -1,4 +1,4 @@
-"""Vectors of many texts by an export, in batches of texts of similar lengths."""
+"""Vectors of many texts from an export, in batches of texts of similar lengths."""
 
 import os
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from pipelines import storage
 BATCH_SIZE = 32  # larger batches are no faster on a CPU
 _MAX_VOCABULARY_BYTES = 100_000_000
 _MAX_MODEL_BYTES = 1 << 31  # the limit of a .tflite file
-_MOST_TOKENS = 100_000  # of a row
-_COUNTED_AT_A_TIME = 256  # texts; their tokenization takes many times their bytes
+_MOST_TOKENS = 100_000  # tokens of a row
+_COUNTED_AT_A_TIME = 256  # texts; tokenization takes many times their size in memory
 
 
 class Embedder:
-    """A function that makes vectors of texts by an export of embeddings, or by a module before its export.
+    """A function from texts to vectors: an export of embeddings, or a module before its export.
 
     Args:
-        signatures: dict from name to function.
+        signatures: dict from name to function. The signatures of the export.
         from_ids: LiteRTModel of the signature "ids", which is faster, or None.
         plain_rows: PlainRows of the same model, or None.
     """
@@ -71,14 +71,14 @@ def _run(signature, texts):
     try:
         return {name: values.numpy() for name, values in signature(text=tf.constant(texts, tf.string)).items()}
     except tf.errors.ResourceExhaustedError:
-        raise  # the command says what to do about too little memory
+        raise  # the command gives the advice for too little memory
     except (tf.errors.OpError, ValueError, TypeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"the export cannot embed these texts ({reason}); export the model again") from None
 
 
 def _checked(outputs, num_texts):
-    """(vectors, truncated) of the outputs of an export from an unknown source."""
+    """Returns (vectors, truncated) after a check of the outputs, because the source of the export is unknown."""
     vectors, truncated = outputs.get("embedding"), outputs.get("truncated")
     if (
         vectors is None
@@ -147,8 +147,8 @@ def embed_texts(
     Returns:
         (float32 [N, D], truncated bool [N]).
     """
-    # The longest texts come first, so that a lack of memory shows at once. Lengths in tokens matter: batches by lengths
-    # in bytes would be one third padding.
+    # The longest texts come first, so that a lack of memory shows at once. The order goes by tokens: batches by
+    # lengths in bytes would be one third padding.
     lengths = [embed.num_tokens(texts[at : at + _COUNTED_AT_A_TIME]) for at in range(0, len(texts), _COUNTED_AT_A_TIME)]
     order = np.argsort(-np.concatenate(lengths), kind="stable")
     parts = []

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 
-_BLOCK_BYTES = 1 << 25  # of the vectors compared at a time
+_BLOCK_BYTES = 1 << 25  # bytes of the vectors that are compared at a time
 _SAMPLES = 8
-# The least cosine of two vectors of one text, from other batches or machines. Those of other models are far below.
+# The least cosine of two vectors of one text from different batches or machines. Another model's cosine is far lower.
 _SAME = 0.99
 
 
@@ -19,7 +19,7 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     Args:
         queries: float32 [Q, D].
         vectors: [N, D], in memory or in a file. The vectors may have any length.
-        k: int. At most N vectors are found.
+        k: int. The number of vectors to find. It finds at most N.
 
     Returns:
         (cosines float32 [Q, k], descending; rows int64 [Q, k]). The cosine with a vector of zeros is 0.
@@ -49,7 +49,7 @@ def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, 
 
     Args:
         vectors: [N, D].
-        texts: iterable of bytes. All texts.
+        texts: iterable of bytes. All texts of the corpus.
         embed: embedding.Embedder. The model.
         name: str. The name of the vectors in messages.
 

@@ -1,8 +1,8 @@
 """Rows of token ids for plain English text, made outside TensorFlow, for an encoder that LiteRT runs.
 
 TensorFlow's tokenizer is made for thousands of texts in a call. For one short text it takes a fifth of the time of a
-small encoder, and its waiting threads take processor time from LiteRT. Tokenizers do not differ on printable ASCII, so
-Hugging Face's `tokenizers` gives the same pieces.
+small encoder, and its waiting threads take processor time from LiteRT. All tokenizers split printable ASCII in the
+same way, so Hugging Face's `tokenizers` gives the same pieces.
 """
 
 import re
@@ -17,7 +17,9 @@ _MOST_TEXTS = 32  # in a call; for more texts TensorFlow's threads are as fast
 
 
 class PlainRows:
-    """A function with the result of the signature `tokenize` of an export of embeddings, or None.
+    """A function that gives the same rows as the signature `tokenize` of an export of embeddings.
+
+    It returns None for texts that it does not take.
 
     Args:
         vocabulary: bytes. The content of vocab.txt.

@@ -22,14 +22,14 @@ def load_embedder(
 
     Args:
         model: str or os.PathLike. An export of embeddings, or a model in any layout that load_pretrained reads.
-        log: function of each line about what was loaded and how vectors are made, such as print.
-        **pooling: fields of export.sentence_vectors.Pooling, for a model that is no export: pooling, layer, normalize,
-            pool_special_tokens and max_seq_length. By default what the model's own files say, else the mean over the
-            pieces of the second layer from the top.
+        log: function that takes a line of text, such as print. The lines say what was loaded and how vectors are made.
+        **pooling: fields of export.sentence_vectors.Pooling (pooling, layer, normalize, pool_special_tokens and
+            max_seq_length). They are for a model that is no export. The model's own files give the defaults. Without
+            them the vector is the mean over the pieces of the second layer from the top.
 
     Returns:
-        A function of texts, and of batch_size (32), that returns float32 [N, D] in the order of the texts, for one
-        string float32 [D].
+        A function of texts and batch_size (32). It returns float32 [N, D] in the order of the texts, or float32 [D] for
+        one string.
 
     Raises:
         UserError: there is no such model, or it cannot be pooled in this way.

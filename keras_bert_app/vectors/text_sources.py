@@ -1,6 +1,6 @@
 """The texts of a file: its lines, or a field of its JSON lines.
 
-Files are plain or gzip, and memory is bounded.
+Files are plain or gzip. The memory use is bounded.
 """
 
 import itertools
@@ -20,17 +20,19 @@ _MOST_WORK, _LEAST_WORK = 2048, 8
 def read_texts(
     path: str, input_format: str = "auto", text_field: str = "text", counts: ReaderCounts | None = None
 ) -> Iterator[bytes]:
-    """Yields the texts of a file as valid UTF-8. An empty line is a text too.
+    """Yields the texts of a file as valid UTF-8.
+
+    An empty line counts as a text, except in JSON lines.
 
     Args:
         path: str. Any path that tf.io.gfile opens.
         input_format: str. One of FORMATS; "auto" depends on the name.
         text_field: str. The field of JSON lines that holds the text.
-        counts: ReaderCounts. It is updated while texts are read. capped_lines counts lines of which only the first MB
-            was read.
+        counts: ReaderCounts. The function updates it while it reads. capped_lines counts the lines that lost all but
+            their first MB.
 
     Raises:
-        UserError, DataError: the file cannot be read, or a line is no JSON object with this field.
+        UserError, DataError: the file cannot be read, or a JSON line is no object with this field.
     """
     counts = ReaderCounts() if counts is None else counts
     is_json = format_of(path, input_format) == "jsonl"
@@ -113,9 +115,12 @@ def count_work(texts: Iterable[bytes]) -> tuple[int, int]:
 
 
 def work_of(text: bytes) -> int:
-    """Estimates the work for the vector of a text, without a unit.
+    """Estimates the work to make the vector of a text.
 
     Args:
         text: bytes. The text.
+
+    Returns:
+        int. It has no unit; compare it with the work of other texts.
     """
     return min(len(text), _MOST_WORK) + _LEAST_WORK

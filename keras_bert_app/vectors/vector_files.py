@@ -77,7 +77,7 @@ def load_vectors(path: str) -> np.ndarray:
         path: str. A local .npy file.
 
     Returns:
-        floating numbers [N, D], as a rule float32.
+        np.ndarray of floats [N, D]. Files of `embed` hold float32.
 
     Raises:
         UserError: the file holds no such vectors.

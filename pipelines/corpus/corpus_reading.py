@@ -29,7 +29,7 @@ Runs = dict[str, list[Run]]
 
 @dataclasses.dataclass
 class Reader:
-    """How text is read, split and keyed; the fields are arguments of prepare_corpus."""
+    """The settings for reading, splitting and hashing; the fields are arguments of prepare_corpus."""
 
     input_format: str
     text_field: str
@@ -182,7 +182,10 @@ def read_sources_as_task(
 
 
 def _read(batches, directory, reader, total, progress):
-    """Yields (number, ({split: runs}, counts)) of each task when it is done, and adds the counts to `total`."""
+    """Writes the runs of each task, and adds all counts to `total` at the end.
+
+    Yields (number, ({split: runs}, counts)) of each task when the task is done.
+    """
     writer, last = None, time.monotonic()
     started = ReaderCounts(**dataclasses.asdict(total))
     for task, counts, result in _digested(batches, reader):
@@ -208,7 +211,10 @@ def _read(batches, directory, reader, total, progress):
 
 
 def _digested(batches, reader):
-    """Yields (task, counts, result of Reader.digest or None) in order; threads work on some batches ahead."""
+    """Digests batches in threads, some batches ahead.
+
+    Yields (task, counts, result of Reader.digest or None) in order.
+    """
     pending = collections.deque()
     with futures.ThreadPoolExecutor(reader.workers) as pool:
         number = 0

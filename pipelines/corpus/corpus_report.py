@@ -24,7 +24,8 @@ class RepeatedLines:
         max_counters: the most lines that are counted at the same time.
 
     Attributes:
-        error: the sum of all subtractions. No count is too low by more; with error 0 all counts are exact.
+        error: the sum of all subtractions. No count is too low by more than this sum. With error 0 all counts are
+            exact.
     """
 
     def __init__(self, max_counters: int = 1 << 20):
@@ -177,7 +178,14 @@ def sample_records(spool, max_bytes: int) -> Iterator[bytes]:
 
 
 def report_text(report: dict) -> str:
-    """Formats the report as lines of text for people."""
+    """Formats the report as lines of text for people.
+
+    Args:
+        report: dict, as Survey.report returns it.
+
+    Returns:
+        str. Several lines, the last of which ends with a newline.
+    """
     lines = [
         f"{name:8} {split['documents']:>12,} documents {split['sentences']:>14,} sentences "
         f"{split['words']:>16,} words {split['text_bytes'] / 1e6:>12,.1f} MB"

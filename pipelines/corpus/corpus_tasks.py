@@ -1,4 +1,4 @@
-"""Tasks: parts of the text that are read at a time, and the files that let an interrupted run resume.
+"""Tasks, which are parts of the text, and the files that let an interrupted run resume.
 
 A task is about 16 MB of files, or one larger file. After a task is read, its documents are in sorted runs (spool.py),
 and a JSON file lists these runs with their hashes.
@@ -52,7 +52,14 @@ def file_tasks(files: list[str]) -> list[Task]:
 
 
 def statuses(files: list[str]) -> list[list]:
-    """Returns [path, bytes, time of the last change] of each file, which identify its content."""
+    """Returns [path, bytes, time of the last change] of each file, which identify its content.
+
+    Args:
+        files: list of str. Paths.
+
+    Returns:
+        list of [str, int, int], in the order of the files.
+    """
     return [_status(path) for path in files]
 
 
@@ -82,7 +89,11 @@ class TaskWriter:
         self._runs = {split: [] for split in SPLITS}
 
     def add(self, parts: dict[str, Part]) -> None:
-        """Adds documents: the Part of each split."""
+        """Adds documents: the Part of each split.
+
+        Args:
+            parts: dict of split -> Part.
+        """
         for split, part in parts.items():
             if part.records:
                 self._parts[split].append(part)

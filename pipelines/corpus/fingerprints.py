@@ -2,8 +2,8 @@
 
 A document is a record: its sentences in UTF-8, joined by newlines. The hash of a line (sentence) or token is a
 polynomial over its bytes modulo 2**64: hash = mix(sum over j of byte[j] * B**j). numpy computes these hashes for a
-whole batch in a few passes. They serve for counting and comparing; the place of a document comes from a cryptographic
-hash.
+whole batch in a few passes. These hashes serve for counting and comparing. The place of a document comes from a
+cryptographic hash.
 """
 
 import functools
@@ -44,7 +44,7 @@ def document_keys(records: list[bytes], hash_key: bytes) -> np.ndarray:
         hash_key: bytes. Another key gives another shuffle.
 
     Returns:
-        uint64 [N, 3]: two numbers for the place, one that decides whether the document is held out.
+        uint64 [N, 3]: two numbers for the place, and one number that decides whether the document is held out.
     """
     blake2b = functools.partial(hashlib.blake2b, digest_size=24, key=hash_key)
     digests = b"".join([blake2b(record.translate(None, _WHITE_SPACE)).digest() for record in records])
@@ -102,7 +102,14 @@ def entries_and_lines(records: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def blocks(records: list[bytes]) -> Iterator[np.ndarray]:
-    """Yields the records as uint8 arrays of about 256 KB; each record and each array ends with a newline."""
+    """Yields the records as uint8 arrays of about 256 KB; each record and each array ends with a newline.
+
+    Args:
+        records: list of bytes.
+
+    Yields:
+        uint8 [bytes].
+    """
     data = b"\n".join(records) + b"\n"
     start = 0
     while start < len(data):
@@ -114,7 +121,14 @@ def blocks(records: list[bytes]) -> Iterator[np.ndarray]:
 
 
 def line_ends(block: np.ndarray) -> np.ndarray:
-    """Returns the positions after each newline of a block, int64."""
+    """Returns the positions after each newline of a block, int64.
+
+    Args:
+        block: uint8 [bytes].
+
+    Returns:
+        int64 [lines].
+    """
     return np.flatnonzero(block == _NEWLINE) + 1
 
 
@@ -144,6 +158,12 @@ def mixed(values: np.ndarray) -> np.ndarray:
     """Maps uint64 values one to one, so that every bit of the result depends on every bit of the value.
 
     The function is the finalizer of splitmix64.
+
+    Args:
+        values: uint64 of any shape.
+
+    Returns:
+        uint64 of the same shape.
     """
     values = values ^ values >> np.uint64(30)
     values *= np.uint64(0xBF58476D1CE4E5B9)

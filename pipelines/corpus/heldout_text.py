@@ -1,4 +1,4 @@
-"""Held-out text apart from training text: held-out sentences that training has too are dropped.
+"""Removes held-out sentences that also occur in training text.
 
 A held-out document with fewer than two sentences left is dropped as a whole. prepare_corpus compares within a corpus.
 write_apart compares the corpora of one run, whose seeds may differ.
@@ -23,7 +23,7 @@ COUNTS = ("heldout_sentences_dropped", "heldout_documents_dropped")
 
 
 class SharedHashes:
-    """Finds the held-out hashes that training has too. Memory holds nine bytes for every held-out hash.
+    """Finds the held-out hashes that training also has. Memory holds nine bytes for every held-out hash.
 
     Args:
         heldout: uint64 [N]. Hashes of held-out lines or documents.
@@ -43,14 +43,24 @@ class SharedHashes:
 
 
 def are_in(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Returns whether each value is in `among`, which is sorted: bool [n]."""
+    """Returns whether each value is in `among`, which is sorted: bool [n].
+
+    Args:
+        values: uint64 [n].
+        among: uint64 [m], sorted.
+
+    Returns:
+        bool [n].
+    """
     result = np.zeros(len(values), bool)
     result[_matches(values, among)[1]] = True
     return result
 
 
 def _matches(values, among):
-    """Finds the values that are also in `among`, which is sorted; returns (indices in among, indices in values).
+    """Finds the values that are also in `among`, which is sorted.
+
+    Returns (indices in among, indices in values).
 
     The set operations of numpy would sort `among` again in every call, although it is large and sorted.
     """
@@ -85,7 +95,7 @@ def kept_records(
 
 
 class Comparison:
-    """What the held-out documents of a corpus share with its training documents.
+    """Compares the held-out documents of a corpus with its training documents.
 
     Args:
         heldout: Spool of the held-out documents.
@@ -135,19 +145,20 @@ def write_apart(
     directory: str,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[dict], dict[str, int], dict[str, int]]:
-    """Writes the held-out documents of several corpora without what the training documents of any of them have.
+    """Writes the held-out documents of several corpora without text that any training document has.
 
-    A document is dropped if a training document equals it up to white space. Sentences are dropped as in a corpus.
+    A document is dropped if a training document equals it up to white space. Sentences are dropped as within one
+    corpus.
 
     Args:
         train_shards: paths of the training shards of all corpora.
         heldout_shards: for each corpus the paths of its held-out shards.
-        directory: the directory of new shards. They are written only if something is dropped and something is left.
-        progress: function of (documents, bytes of text) of training text that were compared so far.
+        directory: the directory of new shards. They are written only if some text is dropped and some text is left.
+        progress: function of (documents, bytes), the training text that was compared so far.
 
     Returns:
-        (the new shards as shards.write_shards returns them; numbers of held-out "documents" and of
-        what is dropped under the names COUNTS; the result of Overlap).
+        (the new shards as shards.write_shards returns them; a dict with the number of held-out "documents" and the
+        numbers named in COUNTS; the result of Overlap).
     """
     heldout = [path for paths in heldout_shards for path in paths]
     if not heldout:
@@ -169,10 +180,10 @@ def write_apart(
 
 
 class _CorporaComparison:
-    """What held-out documents of several corpora share with training documents of any of them.
+    """Compares the held-out documents of several corpora with the training documents of all of them.
 
     Args:
-        heldout_shards: for each corpus the paths of its held-out shards; at least one in all.
+        heldout_shards: for each corpus the paths of its held-out shards; at least one shard in total.
     """
 
     def __init__(self, heldout_shards):
@@ -198,7 +209,7 @@ class _CorporaComparison:
             yield records, np.repeat(is_copy, sentences) | are_in(_line_hashes(records), shared_lines)
 
     def overlap_left(self, batches):
-        """The result of the Overlap without the sentences that are dropped of held-out documents."""
+        """The result of the Overlap, without the held-out sentences that are dropped."""
         dropped = [_line_hashes(records)[is_dropped] for records, is_dropped in self.marked(batches)]
         return self._overlap.result(np.concatenate([np.zeros(0, np.uint64), *dropped]))
 
@@ -238,10 +249,10 @@ def _sample(paths, num_corpora):
 
 
 def in_threads(compare: Callable, batches: Iterable, progress: Callable[[int, int], None] | None = None) -> None:
-    """Calls compare(batch) of each batch in a few threads.
+    """Calls compare(batch) for each batch, in a few threads.
 
     Args:
-        compare: function of a batch. Its result is (number of documents, bytes), if there is a progress.
+        compare: function of a batch. If progress is given, it must return (number of documents, bytes).
         batches: iterable of batches; a few are in memory at the same time.
         progress: function of (documents, bytes) that were compared so far, or None.
     """

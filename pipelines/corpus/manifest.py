@@ -11,7 +11,7 @@ MANIFEST_NAME = "manifest.json"
 SPLITS = ("train", "heldout")
 _MEND = "prepare the corpus anew"
 _RECORD_FRAME_BYTES = 16  # in a TFRecord: length 8, its checksum 4, the checksum of the data 4
-# The counts of a manifest that people should know, with what they mean.
+# The counts of a manifest that users should know, each with its meaning.
 FAULTS = (
     ("duplicates", "documents dropped as equal to another"),
     ("near_duplicates", "documents dropped as near-duplicates of another"),
@@ -24,14 +24,22 @@ FAULTS = (
 )
 
 
-# Next-sentence pairs can be made of a corpus if this share of the documents, or more, has two sentences.
+# A corpus can give next-sentence pairs if at least this share of its documents has two sentences.
 LEAST_SHARE_WITH_PAIRS = 0.1
-# A held-out sentence overlaps with training if this share of its words stands in runs of so many words of training.
+# A held-out sentence overlaps with training if at least OVERLAP_SHARE of its words are in runs of OVERLAP_RUN words
+# that training also has.
 OVERLAP_SHARE, OVERLAP_RUN = 0.8, 8
 
 
 def most_with_two_sentences(split: dict) -> float:
-    """Computes an upper bound of the share of the documents of a split that have two sentences."""
+    """Computes an upper bound of the share of the documents of a split that have two sentences.
+
+    Args:
+        split: dict. The entry of the split in a manifest.
+
+    Returns:
+        float.
+    """
     return (split["sentences"] - split["documents"]) / max(split["documents"], 1)
 
 
@@ -77,10 +85,15 @@ def shard_paths(corpus_dir: str, manifest: dict, split: str) -> list[str]:
 
 
 def overlap_text(manifest: dict) -> str:
-    """Says in one line how much of the held-out text overlaps with training text; "" if that was not measured.
+    """Says in one line how much of the held-out text overlaps with training text.
+
+    The line is "" if the overlap was not measured.
 
     Args:
         manifest: dict, as load_manifest returns it, or the report of a corpus.
+
+    Returns:
+        str. One line, or "".
     """
     overlap = manifest.get("heldout_overlap")
     counts = [overlap.get(name) for name in ("overlapping", "sentences")] if isinstance(overlap, dict) else [0, 0]
@@ -138,7 +151,7 @@ def _check_shard(path, shard, verify):
 
 
 def _records_text(path, shard):
-    """Says how many records of a damaged file are readable; each record has checksums of its own."""
+    """Says how many records of a damaged file are readable; each record has its own checksums."""
     import tensorflow as tf
 
     whole = end = 0

@@ -1,11 +1,13 @@
-"""Near-duplicate documents by MinHash and locality-sensitive hashing, with about 40 bytes of memory per document.
+"""Near-duplicate documents by MinHash and locality-sensitive hashing.
+
+The search needs about 40 bytes of memory per document.
 
 Tokens are lower-cased runs of ASCII letters, digits and bytes above ASCII. A character from U+3000 on (Chinese,
-Japanese, Korean) is a token of its own. Documents are compared by their sets of 5 consecutive tokens. The share of
-equal minima among NUM_HASHES estimates the Jaccard similarity J of the sets, with a standard error of sqrt(J(1 -
-J)/128): 0.035 at 0.8. Only pairs with a whole band of 8 equal minima are compared. The probability of that is 0.95 at a
-similarity of 0.8, 0.994 at 0.85 and 0.9999 at 0.9. (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of Massive
-Datasets, chapter 3.)
+Japanese, Korean) is a separate token. Documents are compared by their sets of 5 consecutive tokens. The share of equal
+minima among NUM_HASHES estimates the Jaccard similarity J of the sets. The standard error is sqrt(J(1 - J)/128), which
+is 0.035 at J = 0.8. Only pairs with a whole band of 8 equal minima are compared. The probability of such a band is 0.95
+at a similarity of 0.8, 0.994 at 0.85 and 0.9999 at 0.9. Sources: Broder 1997; Leskovec, Rajaraman and Ullman, Mining of
+Massive Datasets, chapter 3.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,10 +1,10 @@
-"""The overlap of held-out text with training text: held-out sentences that training has almost word for word.
+"""Measures the overlap: held-out sentences that training text has almost word for word.
 
-Tokens are those of near_duplicates.py. A token of a held-out sentence is covered if it stands in a run of OVERLAP_RUN
-consecutive tokens that a training sentence has too. A sentence overlaps if at least OVERLAP_SHARE of its tokens are
-covered. Sentences with fewer than OVERLAP_RUN tokens are not counted.
+The tokens are the same as in near_duplicates.py. A token of a held-out sentence is covered if it stands in a run of
+OVERLAP_RUN consecutive tokens that a training sentence also has. A sentence overlaps if at least OVERLAP_SHARE of its
+tokens are covered. Sentences with fewer than OVERLAP_RUN tokens are not counted.
 
-The measure takes a sample of the held-out text and all training text. The sample bounds its memory.
+The measure takes a sample of the held-out text and all training text. The sample limits the memory.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Overlap:
         self._records = list(records)
         self._runs = np.unique(np.concatenate([_runs(block) for block in blocks(self._records)]))
         self._is_in_training = np.zeros(len(self._runs), bool)
-        # A table of the low bits passes over most training runs without a search.
+        # A table of the low bits rejects most training runs without a search.
         self._table = np.zeros(1 << _TABLE_BITS, bool)
         self._table[_low_bits(self._runs)] = True
 
@@ -41,7 +41,11 @@ class Overlap:
         return bool(len(self._runs))
 
     def add(self, records: Sequence[bytes]) -> None:
-        """Compares training documents with the sample; several threads may do this at the same time."""
+        """Compares training documents with the sample; several threads may do this at the same time.
+
+        Args:
+            records: sequence of bytes. Training documents, each its sentences joined by newlines.
+        """
         for block in blocks(records):
             runs = _runs(block)
             places, is_known = self._places(runs[self._table[_low_bits(runs)]])
@@ -91,7 +95,7 @@ class Overlap:
 
 
 def _runs(block):
-    # Newlines are tokens, so that no run of one sentence equals a run over the ends of two.
+    # Newlines are tokens, so that a run within one sentence never equals a run across two sentences.
     return _runs_of(token_hashes(block, with_newlines=True)[0])
 
 

@@ -1,4 +1,4 @@
-"""Text to a corpus: shuffled documents without duplicates in TFRecord shards, and held-out documents.
+"""Makes a corpus of text: TFRecord shards of shuffled training documents, and held-out documents.
 
 The place of a document is a keyed hash of its text. One part of the hash decides whether the document is held out; the
 rest is the key by which documents are sorted. Sorting by a keyed hash is a seeded shuffle of the whole corpus. It makes
@@ -6,16 +6,16 @@ duplicates neighbours, and it does not depend on the order of the files (except 
 
 The sort is external (spool.py), so memory is bounded. An interrupted run keeps its finished runs and shards
 (staging.py), and the same call resumes if the files are unchanged. The number of workers and interruptions do not
-change the result. All files are made in a directory of their own inside output_dir and moved up when they are complete;
-manifest.json is the last.
+change the result. All files are written to a directory inside output_dir, and move to output_dir when they are
+complete. manifest.json moves last.
 
 Duplicates: dedup="exact" drops documents that equal an earlier one up to white space; "near" also drops near-duplicates
 (near_duplicates.py); "none" keeps all.
 
-Held-out text: documents of one source (parts of a document that is too long, chunks of a module) are held out together
-or not at all. Held-out sentences that are also in a training document are dropped (heldout_text.py). The report says
-how many of the others overlap with training (overlap.py). If only held-out documents have two sentences, all documents
-become training documents.
+Held-out text: the documents of one source are held out together or not at all. Examples are the parts of a document
+that is too long, and the chunks of a module. Held-out sentences that are also in a training document are dropped
+(heldout_text.py). The report says how many of the remaining sentences overlap with training (overlap.py). If only
+held-out documents have two sentences, all documents become training documents.
 """
 
 import dataclasses
@@ -177,7 +177,7 @@ def check_arguments(
     workers: int | None,
     segmenter: str = "none",
 ) -> None:
-    """Checks arguments of prepare_corpus; a local output_dir needs no TensorFlow for that.
+    """Checks arguments of prepare_corpus. For a local output_dir the check does not load TensorFlow.
 
     Args:
         output_dir: str.
@@ -208,7 +208,10 @@ def check_arguments(
 
 
 def _with_pairs_in_training(runs, counts, staged):
-    """Returns the runs; if only held-out documents have two sentences, the held-out runs become training runs."""
+    """Moves the held-out runs to training if only held-out documents have two sentences.
+
+    Returns the runs.
+    """
     has_pairs = {
         split: any((entries["sentences"] > 1).any() for entries in spool.Spool(runs[split]).whole("entries"))
         for split in runs
@@ -280,7 +283,7 @@ def _write_train(train, directory, num_shards, source):
 
 
 def _ahead(executor, function, arguments):
-    """Yields from function(argument) of each argument; the executor computes the next one meanwhile."""
+    """Yields the items of function(argument) for each argument; the executor computes the next ones."""
     future = None
     for argument in arguments:
         previous, future = future, executor.submit(function, argument)

@@ -1,4 +1,7 @@
-"""Shard files: they are written and hashed in a staging directory, then moved into place with the manifest."""
+"""Shard files: writing and hashing in a staging directory, then moving into place.
+
+The manifest moves last.
+"""
 
 import itertools
 import json
@@ -46,7 +49,16 @@ def shard_sizes(num_documents: int, num_shards: int) -> list[int]:
 
 
 def shard_name(split: str, index: int, num_shards: int) -> str:
-    """Returns the file name of a shard."""
+    """Returns the file name of a shard.
+
+    Args:
+        split: str. "train" or "heldout".
+        index: int. The number of the shard, from 0.
+        num_shards: int. The number of shards of the split.
+
+    Returns:
+        str.
+    """
     return f"{split}-{index:05d}-of-{num_shards:05d}.tfrecord"
 
 
@@ -87,7 +99,9 @@ def write_shards(
     source: str,
     hashing: futures.Executor,
 ) -> list[dict]:
-    """Writes records as shards; the first len(done) shards exist already, and `records` starts after them.
+    """Writes records as shards.
+
+    The first len(done) shards exist already, and `records` starts after them.
 
     Args:
         directory: str. The staging directory.

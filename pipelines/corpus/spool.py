@@ -1,4 +1,6 @@
-"""An external sort: runs of documents on disk, each sorted by key, which are merged one range of keys at a time.
+"""An external sort of documents by key, with sorted runs on disk.
+
+The merge reads one range of keys at a time.
 
 A run is four files in the same order: .text (the records, concatenated), .entries (ENTRY), .lines (LINE) and, if
 near-duplicates are searched, .signatures (SIGNATURE). Keys are hashes and therefore evenly distributed, so a range of
@@ -16,7 +18,7 @@ from pipelines.corpus.near_duplicates import SIGNATURE
 
 _TYPES = {"entries": ENTRY, "lines": LINE, "signatures": SIGNATURE}
 _RANGE_BYTES = 1 << 22  # the amount of text in a range of keys
-_SLICE_BYTES = 1 << 14  # the least amount of it in one run; smaller slices would spend the time on seeking
+_SLICE_BYTES = 1 << 14  # the least amount of that text in one run; with smaller slices, seeking would take most time
 
 
 class Run(NamedTuple):

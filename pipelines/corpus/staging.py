@@ -1,4 +1,4 @@
-"""The staging directory of a corpus: its lock, the files that let an interrupted run resume, and errors on writing.
+"""The staging directory of a corpus: its lock, the files for resuming, and errors on writing.
 
 OUTPUT_DIR/.incomplete/ holds lock, parameters.json, spool/ (sorted runs of the text) and shards/. Each file in it is
 complete, because files are written under a temporary name. A run with equal parameters resumes from these files.
@@ -34,7 +34,7 @@ class Staging(NamedTuple):
 
 @contextlib.contextmanager
 def staging(output_dir: str, parameters: dict | None, log: Callable[[str], None]) -> Iterator[Staging]:
-    """Locks output_dir for one run, gives its Staging, and removes it when the run has succeeded.
+    """Locks output_dir for one run, and removes the staging directory when the run has succeeded.
 
     If the run is interrupted or cannot read or write a file, the staging directory stays and the next run resumes. If
     `parameters` is None (the text cannot be read again) or no part of the text was read, the directory is removed.
@@ -115,12 +115,24 @@ def refuse_corpus(output_dir: str, others: Sequence[str] = ()) -> None:
 
 
 def write_json(path: str, value: object) -> None:
-    """Writes a value as a JSON file, whole or not at all."""
+    """Writes a value as a JSON file, whole or not at all.
+
+    Args:
+        path: str. A local or remote file.
+        value: a value that JSON can hold.
+    """
     storage.write_whole(path, json.dumps(value))
 
 
 def read_json(path: str) -> Any:
-    """Reads a JSON file; None if the file does not exist or is not complete."""
+    """Reads a JSON file; None if the file does not exist or is not complete.
+
+    Args:
+        path: str. A local file.
+
+    Returns:
+        The value, or None.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -149,7 +161,7 @@ def _remove(path):
 
 @contextlib.contextmanager
 def _lock(directory, output_dir):
-    """Takes the lock of a staging directory; the kernel frees it however the process ends."""
+    """Takes the lock of a staging directory; the kernel frees the lock even if the process is killed."""
     while True:
         os.makedirs(directory, exist_ok=True)
         path = os.path.join(directory, "lock")
@@ -174,7 +186,10 @@ def _lock(directory, output_dir):
 
 @contextlib.contextmanager
 def _remote_staging(output_dir):
-    """Gives a Staging without a lock; the spool is a local temporary directory, so a later run cannot resume."""
+    """Gives a Staging without a lock, for a remote output_dir.
+
+    The spool is a local temporary directory, so a later run cannot resume.
+    """
     refuse_corpus(output_dir)
     directory = os.path.join(output_dir, NAME)
     if storage.exists(directory):

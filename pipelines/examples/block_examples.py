@@ -1,4 +1,4 @@
-"""Documents to masked examples: one block of text is tokenized, paired, packed and masked in one pass.
+"""Makes masked examples of documents: tokenizes, pairs, packs and masks one block of text.
 
 Sentence objectives:
     nsp: Google's next-sentence prediction.
@@ -94,7 +94,7 @@ class _Text(NamedTuple):
         begins_unit: bool [T]. Whether a token begins a unit of masking; None if each token does.
         sentence_lengths: int32 [M].
         document_splits: int32 [D + 1]. The first sentence of each document.
-        num_paired: int32 scalar. The number of documents, the first ones, of which examples are made.
+        num_paired: int32 scalar. Examples are made of the first num_paired documents.
     """
 
     tokens: tf.Tensor
@@ -214,7 +214,7 @@ def _with_separators(sentences, document_splits, sep_id):
     separators = tf.RaggedTensor.from_row_lengths(
         tf.fill([tf.size(document_splits) - 1], sep_id), tf.cast(is_last, tf.int64)
     )
-    if sentences.ragged_rank == 2:  # the separator is a word of its own
+    if sentences.ragged_rank == 2:  # the separator is a separate word
         separators = separators.with_flat_values(
             tf.RaggedTensor.from_row_lengths(separators.flat_values, tf.ones_like(separators.flat_values, tf.int64))
         )
@@ -224,7 +224,7 @@ def _with_separators(sentences, document_splits, sep_id):
 def _without_separators_at_edges(spans, tokens, sep_id):
     """Removes separators at both ends of the spans, and spans that are empty then.
 
-    Every row ends with a separator anyway. A separator at the start was cut off its document.
+    Every row ends with a separator anyway. A separator at the start belongs to the document before.
     """
     at_end = tf.cast(tf.gather(tokens, tf.maximum(spans.a_start + spans.a_length - 1, 0)) == sep_id, tf.int32)
     length = spans.a_length - at_end
@@ -234,7 +234,10 @@ def _without_separators_at_edges(spans, tokens, sep_id):
 
 
 def _unit_beginnings(sentences, masking, tokenizer, seed, max_ngram, lexicon):
-    """Computes which tokens of all sentences begin a unit of masking: bool [T], or None if each token does."""
+    """Marks the tokens of all sentences that begin a unit of masking, bool [T].
+
+    Returns None if each token begins a unit.
+    """
     if masking == "piece":
         return None
     if masking == "segmented":

@@ -1,9 +1,11 @@
-"""The pre-training dataset: text shards to fixed-shape masked batches, with new pairs and masks in every epoch.
+"""The pre-training dataset: masked batches of fixed shape from text shards.
+
+Every epoch has new pairs and masks, unless dupe_factor repeats them.
 
 The dataset is one global stream of examples, a pure function of (seed, epoch, position). A block is one shard file. Its
-documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. The order of the blocks
-is drawn anew in each epoch. A position is (epoch, block, offset): the epoch, the place in its order of blocks, and the
-number of examples taken from that block. Nothing else is needed to resume.
+documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. Each epoch draws a new
+order of the blocks. A position is (epoch, block, offset): the epoch, the place in its order of blocks, and the number
+of examples taken from that block. Nothing else is needed to resume.
 """
 
 import functools
@@ -15,7 +17,7 @@ from pipelines.examples.block_examples import block_examples
 
 # The version of the order of examples. A position from another version points at other examples.
 STREAM_VERSION = 2
-# Each kind of draw from one seed has a number of its own.
+# Each kind of draw from one seed has its own number.
 _BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER, _OTHER_DOCUMENTS = 0, 1, 3, 6
 _MOST_OTHER_DOCUMENTS = 8
 FIRST_POSITION = (0, 0, 0)
@@ -38,8 +40,9 @@ def pretraining_dataset(
 ) -> tf.data.Dataset:
     """Makes batches of BERT pre-training examples from text shards.
 
-    With a number of epochs the last batch is filled with empty rows (input_mask and masked_lm_weights 0), so that every
-    example occurs once and shapes stay static. Without it the batches have no end, unless the text gives no example.
+    With a number of epochs, empty rows fill the last batch (input_mask and masked_lm_weights are 0). Every example then
+    occurs once, and shapes stay static. Without a number of epochs the batches have no end, unless the text gives no
+    example.
 
     Args:
         shards: paths of TFRecord files as prepare_corpus writes them, or of text files (.txt) in Google's layout: one
@@ -51,8 +54,8 @@ def pretraining_dataset(
         epochs: the number of passes over the text, or None for no end.
         position: (epoch, block, offset). Where the stream starts.
         with_position: whether to yield (batch, int64 [3] position after the batch).
-        dupe_factor: 0 for new pairs and masks in every epoch; n repeats those of the first n epochs, as Google's files
-            do.
+        dupe_factor: 0 gives new pairs and masks in every epoch; n repeats the pairs and masks of the first n epochs, as
+            Google's files do.
         num_parallel_blocks: the number of shards prepared at a time; each takes about 20 times its size in memory.
         example_arguments: keyword arguments of block_examples, such as max_seq_length S and max_predictions_per_seq P.
 
@@ -79,9 +82,9 @@ def pretraining_dataset(
 def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Prefetches some batches, without the tuning and rewriting of tf.data.
 
-    Both have nothing to improve here. The thread that tunes an iterator sleeps for up to a minute, and deleting the
-    iterator waits for this thread. This delayed runs whose row length changes, and the end of every evaluation.
-    Rewriting takes a fifth of the start of an iterator.
+    Neither improves anything here. The thread that tunes an iterator sleeps for up to a minute, and deleting the
+    iterator waits for this thread. The wait delayed runs whose row length changes, and the end of every evaluation.
+    Rewriting takes a fifth of the time to start an iterator.
 
     Args:
         batches: Dataset.
@@ -156,7 +159,10 @@ def example_blocks(
 
 
 def _permuted(batch, seed, epoch, slot, skip):
-    """Returns the examples of a block in random order, without the first ones, and the position after each."""
+    """Returns the examples of a block in random order, and the position after each example.
+
+    The first `skip` examples are left out.
+    """
     num_examples = tf.shape(batch["input_word_ids"], out_type=tf.int64)[0]
     order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), seed)
     taken = tf.range(1, num_examples + 1)
@@ -179,10 +185,12 @@ def _examples_function(tokenizer, **example_arguments):
 
 
 def _ended_without_examples(blocks, most_empty):
-    """Ends the stream after `most_empty` blocks in a row without an example; otherwise it would wait without end.
+    """Ends the stream after `most_empty` blocks in a row without an example.
 
-    Twice the number of shards is enough. One block may be empty because its examples were taken before, and the rest of
-    its epoch because it has no text. The next epoch is not empty as a whole.
+    Otherwise the stream would wait without end.
+
+    Twice the number of shards is enough. The first block may be empty because its examples were taken before. The rest
+    of its epoch may be empty because it has no text. If the text gives any example, the next epoch has one.
     """
 
     def count(empty, block):
@@ -231,7 +239,7 @@ def _documents(path, is_text):
 def _adds_other_documents(shards, other_shards, is_text, sentence_objective="nsp", **_):
     """Makes a function of (documents, number of their shard, seed) that returns the documents and others.
 
-    There are others only beside a single document, which needs them for next-sentence pairs.
+    Only a shard with a single document gets other documents, because it needs them for next-sentence pairs.
     """
 
     def read(text, block, seed):

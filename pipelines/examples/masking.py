@@ -111,10 +111,12 @@ def _choose_tokens(is_candidate, wanted, seed, max_predictions_per_seq):
 
 
 def _choose_units(is_candidate, begins_unit, wanted, seed, max_predictions_per_seq):
-    """[N, P] ascending positions of the tokens of units, which are taken in random order, S in slots without one.
+    """Chooses units in random order.
 
-    A unit that does not fit into the number still wanted is skipped, as in Google's whole-word masking. A unit ends at
-    a token that is no candidate.
+    Returns [N, P] ascending positions of the tokens of these units, and S in slots without a token.
+
+    A unit with more tokens than are still wanted is skipped, as in Google's whole-word masking. A unit ends at a token
+    that is no candidate.
     """
     seq_length = is_candidate.shape[1]
     num_rows = tf.shape(is_candidate)[0]

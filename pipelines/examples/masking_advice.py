@@ -8,19 +8,19 @@ from pipelines.text.segmentation import chinese_text
 from pipelines.wordpiece.word_counting import count_words
 
 _SAMPLE_BYTES = 1_000_000
-_LEAST_CHINESE_SHARE = 0.2  # of the words
+_LEAST_CHINESE_SHARE = 0.2  # share of Chinese characters among the words
 _LONGEST_MEAN_WORD = 4.0  # Chinese words have fewer than two characters on average; clauses have about ten
 
 
 def masking_advice(corpora: Sequence[Sequence[str]], masking: str) -> list[str]:
-    """Finds corpora whose Chinese text does not go with the masking.
+    """Finds corpora whose Chinese text does not suit the masking.
 
     Args:
         corpora: for each corpus the paths of its shards, TFRecord files.
         masking: one of choices.MASKINGS.
 
     Returns:
-        list of str. Lines for people; none if all is well.
+        list of str. Lines of advice; empty if the masking suits all corpora.
     """
     if masking not in ("whole_word", "segmented"):
         return []

@@ -31,7 +31,14 @@ def smoothed_shares(sizes: Sequence[float], exponent: float = 0.7) -> list[float
 
 
 def first_position(num_corpora: int) -> tuple[int, ...]:
-    """Returns the first position of a mixture of num_corpora corpora."""
+    """Returns the first position of a mixture of num_corpora corpora.
+
+    Args:
+        num_corpora: int.
+
+    Returns:
+        tuple of 1 + 3 * num_corpora int.
+    """
     return (0, *(FIRST_POSITION * num_corpora))
 
 
@@ -53,7 +60,7 @@ def mixed_pretraining_dataset(
     dupe_factor: int = 0,
     **example_arguments,
 ) -> tf.data.Dataset:
-    """Makes endless batches of examples from several corpora; each corpus has epochs of its own.
+    """Makes endless batches of examples from several corpora; each corpus has its own epochs.
 
     The batches end if the next example comes from a corpus from which no example can be made.
 
@@ -69,7 +76,7 @@ def mixed_pretraining_dataset(
         example_arguments: as in pretraining_dataset.
 
     Returns:
-        tf.data.Dataset as of pretraining_dataset; the position is int64 [1 + 3 * corpora].
+        tf.data.Dataset like the result of pretraining_dataset; the position is int64 [1 + 3 * corpora].
     """
     position = first_position(len(corpora)) if position is None else position
     taken, starts = position[0], [position[1 + 3 * i : 4 + 3 * i] for i in range(len(corpora))]
@@ -121,7 +128,7 @@ def _position_update(global_batch_size, num_corpora):
     def update(position, element):
         batch, after, corpus = element
         # The last example of each corpus in the batch gives its new position; a corpus without an example keeps its
-        # own.
+        # position.
         last = tf.math.unsorted_segment_max(tf.range(global_batch_size), corpus, num_corpora)
         per_corpus = tf.where(
             (last >= 0)[:, None], tf.gather(after, tf.maximum(last, 0)), tf.reshape(position[1:], [-1, 3])

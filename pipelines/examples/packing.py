@@ -67,7 +67,9 @@ def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: i
 
 
 def pack_segments(segments, seq_length, cls_id: int, sep_id: int, pad_id: int = 0) -> dict:
-    """Makes rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of one length. In a longer row the longer segment is cut.
+    """Makes rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of one length.
+
+    In a row that is too long, the longer segment is cut.
 
     Args:
         segments: one or two RaggedTensors int32 [B, (pieces)].
@@ -115,7 +117,7 @@ def kept_lengths(lengths: list, room) -> list:
         list of k int32 [B].
     """
     # `level` is the most that a long part may keep. The loop begins with the shortest part: a part that fits leaves its
-    # room to the others.
+    # unused room to the longer parts.
     left, level = room, tf.fill(tf.shape(room), tf.int32.max)
     rest = tf.zeros_like(room)
     for at, length in enumerate(tf.unstack(tf.sort(tf.stack(lengths), axis=0))):

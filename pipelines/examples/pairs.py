@@ -1,9 +1,11 @@
-"""Segment pairs: Google's create_instances_from_document for many documents at once, and later sentence objectives.
+"""Segment pairs for next-sentence prediction, sentence order and full sentences.
 
-Google's code walks each document sentence by sentence. This module treats every sentence as if a pair began there. It
-draws the end, split, random partner and successor of all sentences in parallel. Pointer jumping then finds the
-sentences at which pairs really begin, from the first sentence of each document on. The result has the same
-distribution.
+The reference for next-sentence prediction is Google's create_instances_from_document.
+
+Google's code reads each document sentence by sentence. This module works on many documents at once, and treats every
+sentence as if a pair began there. It draws the end, split, random partner and successor of all sentences in parallel.
+Pointer jumping then finds the sentences at which pairs really begin, from the first sentence of each document on. The
+result has the same distribution.
 
 Dimensions: D documents, M sentences, T tokens, N pairs.
 """
@@ -62,8 +64,8 @@ def next_sentence_pairs(
         seed: int [2]. The pairs are a pure function of the seed and the text.
         max_num_tokens: the most tokens of A and B together (sequence length - 3).
         short_seq_prob: the share of documents whose target length is drawn from [2, max_num_tokens].
-        num_paired: int32 scalar. Pairs are made of the first num_paired documents; the others only serve as random
-            second segments. None: all documents are paired.
+        num_paired: int32 scalar. Pairs are made of the first num_paired documents; the remaining documents only serve
+            as random second segments. None: all documents are paired.
 
     Returns:
         SegmentPairs, truncated to max_num_tokens.
@@ -104,7 +106,8 @@ def next_sentence_pairs(
 def _random_sides(token_splits, document_splits, document, num_tokens, seeds):
     """[N] each: the first and the last sentence of a random B from another document, of about num_tokens.
 
-    Google's code tries ten times to draw another document, and almost never fails. This draws among the others at once.
+    Google's code tries ten times to draw another document, and almost never fails. This function draws directly among
+    all other documents.
     """
     num_documents = tf.size(document_splits) - 1
     distance = uniform_int(seeds[0], tf.zeros_like(document), tf.fill(tf.shape(document), num_documents - 1))
@@ -191,7 +194,9 @@ def full_sentences(sentence_lengths, seed, max_num_tokens: int, short_seq_prob: 
 
 
 def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_prob):
-    """Finds the chunk that starts at each sentence: it ends where the target length is reached, or with the document.
+    """Finds the chunk that starts at each sentence.
+
+    A chunk ends where the target length is reached, or where the document ends.
 
     Returns:
         token_splits, the number of tokens before each sentence of the text; and [M] for each sentence of the
@@ -219,6 +224,7 @@ def truncated_lengths(a_length, b_length, max_num_tokens: int):
     """Computes the lengths of A and B after truncation.
 
     Tokens are removed one by one from the longer segment, or from B if both are equal.
+
     Args:
         a_length: int32 [N].
         b_length: int32 [N].
@@ -233,12 +239,15 @@ def truncated_lengths(a_length, b_length, max_num_tokens: int):
 
 
 def _sentence_reaching(token_splits, start, num_tokens):
-    """[n] the first sentence from `start` on at which at least num_tokens (and one sentence) are gathered."""
+    """[n] the sentence that completes num_tokens (or one token, if that is more), from `start` on."""
     wanted = tf.gather(token_splits, start) + tf.maximum(num_tokens, 1)
     return tf.searchsorted(token_splits[1:], wanted, side="left")
 
 
 def _removed_from_front(seed, removed):
-    """[n] how many of the removed tokens come from the front: a fair coin decides for each, as in Google's code."""
+    """[n] how many of the removed tokens come from the front.
+
+    A fair coin decides for each token, as in Google's code.
+    """
     draws = tf.random.stateless_binomial(tf.shape(removed), seed, tf.cast(removed, tf.float32), 0.5, tf.int32)
     return tf.where(removed > 0, draws, 0)

@@ -27,7 +27,8 @@ def word_beginnings(vocabulary: Sequence[str]):
 def span_beginnings(begins_word, begins_sentence, seed, max_ngram: int):
     """Draws spans of 1 to max_ngram words; the probability of n words is in proportion to 1 / n.
 
-    The shares are those of ALBERT (Lan et al. 2020, section 4.1). The spans follow each other; none crosses a sentence.
+    ALBERT uses the same probabilities (Lan et al. 2020, section 4.1). The spans follow each other; none crosses a
+    sentence.
 
     Args:
         begins_word: bool [T].
@@ -59,7 +60,7 @@ class Lexicon:
     """Finds phrases in tokenized text, from left to right, the longest first.
 
     Args:
-        phrases: list of str. Each is tokenized as text is.
+        phrases: list of str. The tokenizer cuts them like text.
         tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
 
     Attributes:

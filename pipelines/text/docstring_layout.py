@@ -142,7 +142,10 @@ class _ParagraphReader:
         return False
 
     def _field_description(self, line):
-        """Returns the prose of a field such as ":param name: prose"; "" for other fields, None for other lines."""
+        """Returns the prose of a field such as ":param name: prose".
+
+        The result is "" for fields without prose, and None for lines that are no field.
+        """
         field = _FIELD.match(line)
         if not field:
             return None

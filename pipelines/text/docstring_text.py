@@ -94,7 +94,14 @@ _MARKUP = [(needed, re.compile(pattern), replacement) for needed, pattern, repla
 
 
 def without_markup(text: str) -> str:
-    """Removes markup, so that the text is as a reader of the rendered page sees it, with single spaces."""
+    """Removes markup. The result reads like the rendered page, with single spaces.
+
+    Args:
+        text: str.
+
+    Returns:
+        str.
+    """
     for needed, pattern, replacement in _MARKUP:
         if needed in text:
             text = pattern.sub(replacement, text)

@@ -1,8 +1,8 @@
 """The embedded default corpus: English prose from the documentation of installed Python packages.
 
-Every machine that runs this application has some megabytes of it: the docstrings of the standard library and of
-site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources are parsed with `ast` and
-never imported. The module needs the standard library only.
+Every machine that runs this application has some megabytes of such text. It consists of the docstrings of the standard
+library and of site-packages, and of the language reference that `help()` shows (pydoc_data.topics). Python files are
+parsed with `ast` and never imported. The module needs the standard library only.
 """
 
 import ast
@@ -48,10 +48,10 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
 def installed_modules(roots: Iterable[str] | None = None) -> Iterator[list[list[str]]]:
     """Yields the default corpus, a list of documents for each module.
 
-    A document has the docstring of a module, then those of its classes and functions in source order. A long module
-    gives several documents. Each topic of pydoc_data.topics counts as a module. Docstrings are copied between classes,
-    packages and generated aliases. A sentence, compared by its letters, is therefore kept at its first occurrence in
-    the corpus only. Files that do not parse are skipped.
+    A document has the docstring of a module, then the docstrings of its classes and functions in source order. A long
+    module gives several documents. Each topic of pydoc_data.topics counts as a module. Classes, packages and generated
+    aliases copy docstrings from each other. The corpus therefore keeps a sentence only at its first occurrence. The
+    comparison of sentences looks at their letters alone. Files that do not parse are skipped.
 
     Args:
         roots: directories to search, in order; by default the standard library and the site-packages directories of the
@@ -123,8 +123,8 @@ def _source_files(root: str) -> list[str]:
 def _docstrings(tree: ast.Module) -> Iterator[str]:
     """Yields the docstrings of a module in source order.
 
-    These are all string statements, also those of attributes, and texts that are arguments of functions such as NumPy's
-    add_newdoc.
+    These are all string statements, docstrings of attributes included, and texts that are arguments of functions such
+    as NumPy's add_newdoc.
     """
     stack = [tree]
     while stack:
@@ -164,7 +164,7 @@ def read_file(path: str, seen_docstrings: set[str]) -> list[tuple[bool, list[str
         with open(path, "rb") as file:
             source = file.read()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # for invalid escapes in other people's strings
+            warnings.simplefilter("ignore")  # invalid escapes in foreign files cause warnings
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []

@@ -51,7 +51,11 @@ class BatchBuilder:
         self._texts, self._ends, self._origins, self.size = [], [], {}, 0
 
     def add(self, text: bytes) -> None:
-        """Adds a text to the document in progress."""
+        """Adds a text to the document in progress.
+
+        Args:
+            text: bytes in UTF-8, stripped, not empty, without newlines.
+        """
         self._texts.append(text)
         self.size += len(text)
 
@@ -72,7 +76,14 @@ class BatchBuilder:
             self._origin = b""
 
     def take(self, split: bool) -> Iterator[Batch]:
-        """Yields the collected documents as a batch, if there are any, and begins anew."""
+        """Yields the collected documents as a batch, if there are any, and starts an empty batch.
+
+        Args:
+            split: whether the texts of the batch are paragraphs that must be split into sentences.
+
+        Yields:
+            Batch.
+        """
         if self._texts:
             batch = Batch(self._texts, self._ends, split, self._origins)
             self._clear()
@@ -90,7 +101,7 @@ def read_documents(
     """Reads the documents of files, in order, each a non-empty list of non-empty sentences.
 
     Memory is bounded. A line over 1 MB is cut into pieces, and a document over MAX_DOCUMENT_BYTES becomes several
-    documents. A JSON record over 16 MB is left out. All are counted.
+    documents. A JSON record over 16 MB is left out. `counts` counts all these cases.
 
     Args:
         paths: files (see expand_files), plain or gzip.
@@ -98,7 +109,7 @@ def read_documents(
         text_field: the field of a JSON object that holds its text.
         counts: ReaderCounts that are updated while documents are taken, or None.
         strict: whether to refuse invalid UTF-8; otherwise it is replaced and counted.
-        report: function of (path, Detection) that learns of each format that was detected, or None.
+        report: function of (path, Detection), called for each format that was detected, or None.
 
     Returns:
         Iterator of documents, each a list of str.
@@ -113,7 +124,14 @@ def read_documents(
 
 
 def check_format(input_format: str) -> None:
-    """Raises DataError if there is no such format."""
+    """Checks the name of a format.
+
+    Args:
+        input_format: str.
+
+    Raises:
+        DataError: the format is not in FORMATS.
+    """
     if input_format not in FORMATS:
         raise DataError(f"input_format is {input_format!r}; expected one of {', '.join(FORMATS)}")
 

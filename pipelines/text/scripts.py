@@ -45,7 +45,16 @@ def script_of_character(character: str) -> str:
 
 
 def script_of_word(word: str) -> str:
-    """Names the script of a word: that of its first letter, or of its first character if it has no letter."""
+    """Names the script of a word.
+
+    It is the script of the first letter, or of the first character if the word has no letter.
+
+    Args:
+        word: str, not empty.
+
+    Returns:
+        str, as script_of_character returns it.
+    """
     first = script_of_character(word[0])
     if first in (NUMBERS, MARKS, SYMBOLS, OTHER):
         for character in word[1:]:

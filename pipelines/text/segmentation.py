@@ -1,7 +1,7 @@
 """Chinese text cut into words by a segmenter, with a space between two words.
 
-Only runs of Chinese characters are cut. BERT's tokenizer treats each of these characters as a word of its own, so the
-spaces change none of its pieces. masking="segmented" takes them for the borders of words.
+Only runs of Chinese characters are cut. BERT's tokenizer treats each of these characters as a separate word, so the
+spaces do not change the pieces. With masking="segmented" the spaces mark the borders of words.
 """
 
 import functools
@@ -21,11 +21,11 @@ _SPACES_AT_LINE_ENDS = re.compile(r" *\n *")
 
 
 class ChineseText(NamedTuple):
-    """What a text says about Chinese words.
+    """Statistics of the Chinese characters of a text.
 
     Attributes:
         characters: number of Chinese characters.
-        run_length: mean number of Chinese characters between two others.
+        run_length: mean length of a run of Chinese characters.
     """
 
     characters: int
@@ -33,7 +33,14 @@ class ChineseText(NamedTuple):
 
 
 def chinese_text(texts: Iterable[str]) -> ChineseText:
-    """Counts Chinese characters and their runs."""
+    """Counts Chinese characters and their runs.
+
+    Args:
+        texts: iterable of str.
+
+    Returns:
+        ChineseText.
+    """
     lengths = [len(run) for text in texts for run in _CHINESE_RUN.findall(text)]
     return ChineseText(sum(lengths), sum(lengths) / max(1, len(lengths)))
 
@@ -41,8 +48,11 @@ def chinese_text(texts: Iterable[str]) -> ChineseText:
 def check_segmenter(name: str) -> None:
     """Checks the name of a segmenter, and that its package is installed.
 
+    Args:
+        name: str. One of choices.SEGMENTERS.
+
     Raises:
-        DataError: there is no such segmenter, or its package is missing.
+        DataError: the segmenter is unknown, or its package is missing.
     """
     if name not in SEGMENTERS:
         raise DataError(f"segmenter is {name!r}; expected one of {', '.join(SEGMENTERS)}")
@@ -85,6 +95,6 @@ def _jieba() -> Callable:
             "segmenter is 'jieba', whose package is not installed; install it with pip install jieba, or cut the text "
             "with another segmenter and leave the spaces between its words"
         ) from None
-    jieba.setLogLevel(logging.WARNING)  # it would print where it keeps its dictionary
+    jieba.setLogLevel(logging.WARNING)  # otherwise jieba prints where it keeps its dictionary
     jieba.initialize()
     return jieba

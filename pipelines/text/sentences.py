@@ -47,8 +47,8 @@ _NOT_AN_END = (
     rf"|\b({_NUMBERED})\.\n(\d)"
 )
 _END_AFTER_ALL = rf"((?:\b[A-Z]\.){{2}}|\S [A-Z]\.|\b(?:{_EITHER})\.) ((?:{_OPENERS})\b)"
-# A title in 《》, a clause that continues after a quotation, and "（；）", which remains of a pair of names after
-# templates are removed.
+# No sentence ends inside a title in 《》, before a clause that continues after a quotation, or inside "（；）".
+# The last one remains of a pair of names after templates are removed.
 _CLAUSE_GOES_ON = rf"\n([，、：；。,:;》〉])|(；{_CLOSING}+)\n"
 
 
@@ -56,9 +56,9 @@ _CLAUSE_GOES_ON = rf"\n([，、：；。,:;》〉])|(；{_CLOSING}+)\n"
 def split_sentences(texts):
     """Splits every text into its sentences.
 
-    A sentence ends after . ! ? … with closing quotes or brackets, if white space and a capital, a digit or a letter
-    without case follow. It does not end after an abbreviation ("Mr.", "e.g.") or an initial ("J."). It also ends after
-    。！？； with closing quotes; white space is not needed there. The joined sentences of a text equal the text up to
+    A sentence ends after . ! ? … and any closing quotes or brackets. White space must follow, and then a capital, a
+    digit or a letter without case. It does not end after an abbreviation ("Mr.", "e.g.") or an initial ("J."). It also
+    ends after 。！？； with closing quotes, without white space. The joined sentences of a text equal the text up to
     white space.
 
     Args:

@@ -128,7 +128,7 @@ class _GFileReader(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_text(path: str) -> Iterator[io.BufferedIOBase]:
-    """Opens a file for reading bytes; the content decides whether it goes through gzip, not the name.
+    """Opens a file for reading bytes; the content, and not the name, decides whether gzip reads it.
 
     Args:
         path: the file.
@@ -156,13 +156,20 @@ def open_text(path: str) -> Iterator[io.BufferedIOBase]:
 
 @contextlib.contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turns errors on reading a file into a DataError that names the file."""
+    """Turns errors on reading a file into a DataError that names the file.
+
+    Args:
+        path: str. The name of the file in the message.
+
+    Raises:
+        DataError: the block could not read the file.
+    """
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be read ({reason}); expected a whole, readable file") from error
-    except Exception as error:  # may be of tf.errors, which is not imported for local files
+    except Exception as error:  # an error of tf.errors, which is not imported for local files
         if not type(error).__module__.startswith("tensorflow"):
             raise
         raise DataError(f"{path}: cannot be read ({error})") from error

@@ -1,19 +1,21 @@
 """Formats of text files: how lines become paragraphs, and where documents end.
 
 Formats:
-    sentences: Google's layout, one sentence a line and a blank line between documents. The sentences are taken as they
-        are; the texts of the other formats are split into sentences (sentences.py).
-    paragraphs: one paragraph a line and a blank line between documents, or between paragraphs, which then are the
-        documents. One sentence that stands alone, such as a heading, makes no pair; it begins the next document.
+    sentences: Google's layout, one sentence a line and a blank line between documents. The reader keeps these sentences
+        unchanged. It splits the texts of all other formats into sentences (sentences.py).
+    paragraphs: one paragraph a line. A blank line separates documents. If blank lines separate all paragraphs, each
+        paragraph is a document. One sentence that stands alone, such as a heading, makes no pair and begins the next
+        document.
     documents: one document a line.
     jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
     wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
         the title. Section headings look like short paragraphs and stay.
-    auto: decided for each file from its name and its first DETECTION_BYTES, by the first rule that applies:
+    auto: the name and the first DETECTION_BYTES of each file decide, by the first rule that applies:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
         wikiextractor, if the first line starts with "<doc ";
-        documents, if there is no blank line between two others;
-        paragraphs, if a third of the text is in lines of several sentences; sentences.
+        documents, if no blank line stands between two other lines;
+        paragraphs, if a third of the text is in lines of several sentences;
+        sentences in all other cases.
 """
 
 import html
@@ -29,7 +31,7 @@ from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
 
 DETECTION_BYTES = 1 << 20
 _SAMPLE_BYTES = 1 << 17  # the amount of text in which the detection counts sentences
-_LEAST_SHARE_OF_PARAGRAPHS = 1 / 3  # of the text that lies in lines of several sentences
+_LEAST_SHARE_OF_PARAGRAPHS = 1 / 3  # share of the text in lines of several sentences
 MAX_RECORD_BYTES = 1 << 24  # the limit of a JSON record
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BLANK_LINE = re.compile(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S")
@@ -43,7 +45,7 @@ class Detection(NamedTuple):
 
     Attributes:
         format: a format other than "auto".
-        reason: what in the file decided, and for the layouts with blank lines how the text is read.
+        reason: the property of the file that decided. For layouts with blank lines it also says how the text is read.
     """
 
     format: str
@@ -51,7 +53,14 @@ class Detection(NamedTuple):
 
 
 def format_reporter(log: Callable[[str], None]) -> Callable[[str, Detection], None]:
-    """Makes a function of (path, Detection) that logs one line for the first file of each format."""
+    """Makes a function of (path, Detection) that logs one line for the first file of each format.
+
+    Args:
+        log: function of one line.
+
+    Returns:
+        Function of (path, Detection).
+    """
     known = set()
 
     def report(path, detection):
@@ -75,12 +84,12 @@ def open_paragraphs(
 
     Args:
         stream: binary stream.
-        path: str. The name of the file, for messages and for the detection of the format.
+        path: str. The name of the file. Messages and the detection of the format use it.
         input_format: one of choices.FORMATS.
         text_field: the field of a JSON object that holds its text.
         counts: ReaderCounts. Updated while paragraphs are taken.
         strict: whether to refuse invalid UTF-8.
-        report: function of (path, Detection) that learns of a format that was detected.
+        report: function of (path, Detection), called for a format that was detected.
 
     Returns:
         (whether paragraphs must be split into sentences, iterator of paragraphs). A paragraph is stripped UTF-8, b"" if
@@ -131,13 +140,13 @@ def _layout_with_blank_lines(head):
     """Tells paragraphs from sentences by the number of sentences in the lines."""
     sample = [line.strip() for line in head[:_SAMPLE_BYTES].split(b"\n")]
     if len(head) > _SAMPLE_BYTES and len(sample) > 1:
-        sample.pop()  # it is cut
+        sample.pop()  # the last line is probably cut
     num_sentences = _sentences_in(lines := [line for line in sample if line])
     long_lines = [line for line, number in zip(lines, num_sentences, strict=True) if number > 1]
     length = sum(len(line.decode("utf-8", "replace")) for line in lines) / len(lines)
     counted = f"a line has {sum(num_sentences) / len(lines):.1f} sentences and {length:,.0f} characters on average"
     has_long_lines = sum(map(len, long_lines)) >= _LEAST_SHARE_OF_PARAGRAPHS * sum(map(len, lines))
-    # Hard-wrapped lines have sentence ends too, but do not end with one.
+    # Hard-wrapped lines also contain sentence ends, but most of them do not end with one.
     if has_long_lines and 2 * sum(map(_ends_sentence, long_lines)) >= len(long_lines):
         return Detection(
             "paragraphs", f"{counted}; the lines are split into sentences, and a blank line ends a document"
@@ -179,7 +188,7 @@ def _parse_sentences(lines, path, text_field, counts):
 
 
 def _parse_paragraphs(lines, path, text_field, counts):
-    alone, num_lines = b"", 0  # a line of one sentence after a blank line: it is not known yet what follows
+    alone, num_lines = b"", 0  # alone: a line of one sentence after a blank line; the next line decides about it
     for _, text, _ in lines:
         text = _strip(text)
         if not text:

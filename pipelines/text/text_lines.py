@@ -69,7 +69,10 @@ def read_lines(
 
 
 class _Repair:
-    """Makes lines valid UTF-8 and drops bytes that are no text; it keeps track of the position in the file."""
+    """Makes lines valid UTF-8 and drops bytes that are no text.
+
+    It keeps track of the position in the file.
+    """
 
     def __init__(self, path, counts, strict):
         self._path, self._counts, self._strict = path, counts, strict

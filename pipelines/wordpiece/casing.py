@@ -1,7 +1,7 @@
-"""Whether a vocabulary is cased: read from a configuration, and checked against the entries.
+"""Reads from a configuration whether a vocabulary is cased, and checks it against the entries.
 
-A tokenizer with the wrong casing fails silently. An uncased vocabulary makes every capitalised word [UNK]; a third of
-the entries of a cased one never occurs. google-research/bert checks the names of its checkpoints
+A tokenizer with the wrong casing fails silently. An uncased vocabulary makes every capitalised word [UNK]. A third of
+the entries of a cased vocabulary never occurs. google-research/bert checks the names of its checkpoints
 (tokenization.validate_case_matches_checkpoint); this module checks the entries of any vocabulary.
 """
 
@@ -14,12 +14,12 @@ from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import read_bytes
 
-# The share of entries with a capital, among those with an ASCII letter, is 0.33 in Google's cased vocabulary, 0.29 in
-# the multilingual cased one, 0 in the uncased one and 0.0005 in the Chinese one.
+# The share of entries with a capital, among entries with an ASCII letter, is 0.33 in Google's cased vocabulary. It is
+# 0.29 in the multilingual cased one, 0 in the uncased one and 0.0005 in the Chinese one.
 _MIN_CAPITAL_SHARE = 0.05
 # The reason to lower-case text for a vocabulary whose configuration says otherwise.
 NO_CAPITALS = "the vocabulary has no capital, and text is lower-cased for it"
-_MAX_BYTES = 100_000_000  # of a configuration
+_MAX_BYTES = 100_000_000  # the largest configuration that is read
 _CONFIGURATIONS = ("config.json", "bert_config.json", "tokenizer_config.json")
 
 
@@ -85,11 +85,11 @@ def from_configuration(directory: str) -> bool:
         bool.
 
     Raises:
-        DataError: none of these files has it.
+        DataError: none of these files has do_lower_case.
     """
     for name in _CONFIGURATIONS:
         path = f"{directory}/{name}"
-        # The directory may be a stranger's, with a pipe in the place of a file or a file of gigabytes.
+        # The directory may come from a stranger. A path in it may be a pipe, or a file of gigabytes.
         if not storage.is_file(path) or storage.size_of(path) > _MAX_BYTES:
             continue
         try:

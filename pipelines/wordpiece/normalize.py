@@ -1,4 +1,6 @@
-"""BERT's text cleaning as TensorFlow operations: google-research/bert's BasicTokenizer on batches of strings.
+"""BERT's text cleaning as TensorFlow operations on batches of strings.
+
+The reference is the BasicTokenizer of google-research/bert.
 
 The order is Google's: clean; spaces around CJK characters; for uncased vocabularies lower case, NFD, and no accents;
 spaces around punctuation. Splitting the result at white space gives the words that WordPiece cuts into pieces.
@@ -22,9 +24,10 @@ _CJK = (
 # ASCII characters that are no letter, digit or space count as punctuation (also "$", "^", "`"), and category P.
 _PUNCTUATION = r"!-/:-@\[-`{-~" + classes.PUNCTUATION
 
-# Characters at which tf.text's FastWordpieceTokenizer splits, or does not split, as Google's code does, also after
-# tf.strings.lower and NFD. Both sets are large enough for ordinary text. The capital sigma is not among them, because
-# its small letter depends on its neighbours. tests/pipelines/wordpiece/test_tokenizer.py tries every character.
+# At these separators both FastWordpieceTokenizer of tf.text and Google's code split. At these letters neither splits.
+# This is also true after tf.strings.lower and NFD. Both sets are large enough for ordinary text. They leave out the
+# capital sigma, because its small letter depends on its neighbours. tests/pipelines/wordpiece/test_tokenizer.py tries
+# every character.
 _ASCII_SEPARATORS = r"\t\n\r -/:-@\[-`{-~"
 _PLAIN_SEPARATORS = (
     _ASCII_SEPARATORS + r"\x{A0}\x{2000}-\x{200A}\x{2010}-\x{2027}\x{3000}-\x{3003}"
@@ -79,7 +82,7 @@ def lower_and_strip_accents(texts):
 
 
 def lower_and_strip_accents_of_plain(texts):
-    """Does the same as lower_and_strip_accents, faster, for strings of which is_plain is true.
+    """Does the same as lower_and_strip_accents, but faster, for strings with is_plain true.
 
     Args:
         texts: string [N].
@@ -127,7 +130,7 @@ def is_plain_ascii(texts, max_characters_per_word: int):
 def is_plain(texts, max_characters_per_word: int):
     """Tells which strings FastWordpieceTokenizer itself splits as Google's code does.
 
-    These strings need no more than lower-casing before.
+    For an uncased vocabulary these strings need only lower_and_strip_accents_of_plain before.
 
     FastWordpieceTokenizer splits at white space, punctuation and CJK characters several times as fast as space_out. It
     does not clean, and it has another version of Unicode.
@@ -143,6 +146,6 @@ def is_plain(texts, max_characters_per_word: int):
 
 
 def _words_of(letters, separators, max_characters_per_word):
-    """Makes a pattern of words that are below the limit whatever the unit in which their length is counted."""
+    """Makes a pattern of words that are below the limit in every unit of length."""
     longest = min(max_characters_per_word // _MAX_LETTERS_PER_CHARACTER, 100)
     return f"(?:[{letters}]{{0,{longest}}}[{separators}])*[{letters}]{{0,{longest}}}"

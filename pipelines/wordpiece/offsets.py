@@ -1,4 +1,6 @@
-"""The place of each piece in the original text, computed in graph through every step of normalization.
+"""The place of each piece in the original text, computed in graph.
+
+The computation follows every step of normalization.
 
 Normalization treats every character alone. The only exception is the form of a final sigma, whose length is the same.
 Every distinct character is therefore also normalized alone, and the lengths of the results give the original character

@@ -1,4 +1,4 @@
-"""Special pieces that are written in a text, such as "[MASK]": split off and kept whole, in graph."""
+"""Splits off special pieces that stand in a text, such as "[MASK]", and keeps them whole, in graph."""
 
 import typing
 from collections.abc import Sequence
@@ -73,7 +73,8 @@ def split(strings, special_ids: Sequence[int]) -> Parts:
     Returns:
         Parts.
     """
-    # The kernel treats NUL as the end of the string. Cleaning removes any other control character in the same way.
+    # The kernel treats NUL as the end of the string. Cleaning removes the control character that replaces NUL in the
+    # same way.
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     rows, start_bytes, end_bytes = tf_text.regex_split_with_offsets(strings, _PATTERN, _PATTERN)
     texts = rows.flat_values

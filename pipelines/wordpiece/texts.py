@@ -1,4 +1,4 @@
-"""Texts as callers give them, strings, lists, arrays or pandas columns, as tensors."""
+"""Converts the texts of callers to tensors: strings, lists, arrays and pandas columns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def as_batch(texts: Any) -> tuple[tf.Tensor, bool]:
         (string [B], whether it was one text and not a list of them).
 
     Raises:
-        DataError: something is no text; the message names its place and what it is.
+        DataError: an item is no text; the message names the item and its place.
     """
     tensor = texts if tf.is_tensor(texts) else tf.constant(_bytes_of(texts), tf.string)
     if tensor.dtype != tf.string or isinstance(tensor, tf.RaggedTensor) or (tensor.shape.rank or 0) > 1:

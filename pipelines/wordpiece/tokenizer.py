@@ -18,7 +18,7 @@ MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word 
 _MAX_BYTES_PER_CHARACTER = 4
 # Cleaning removes NUL from every text, so no vocabulary entry can match this word.
 _UNKNOWN_WORD = "\x00"
-# Methods that a dataset maps are traced as they are: TensorFlow would take six times as long to rewrite their code.
+# Methods that a dataset maps are traced without AutoGraph, which would take six times as long to rewrite their code.
 _as_it_is = tf.autograph.experimental.do_not_convert
 
 
@@ -31,7 +31,7 @@ class BertTokenizer(tf.Module):
         vocab_file: one piece a line, [PAD] first; a path, or the bytes of such a file.
         do_lower_case: whether the vocabulary is uncased (lower case, accents stripped).
         special_tokens_in_text: whether a literal "[MASK]" (or other special piece) in a text is that piece, as in
-            fill-mask input; in training text it is three ordinary words.
+            fill-mask input. Otherwise it is three ordinary words, as in training text.
         max_characters_per_word: a longer word is [UNK]. 200 in google-research/bert, 100 in Hugging Face's tokenizers.
         verify_casing: whether to refuse a do_lower_case under which the vocabulary cannot work.
 
@@ -100,7 +100,7 @@ class BertTokenizer(tf.Module):
             RaggedTensor int32 [B, (pieces)]; for one string int32 [pieces].
 
         Raises:
-            DataError: something is no string.
+            DataError: an item is no string.
 
         Example:
             tokenizer.tokenize("A text.")  # its ids
@@ -116,7 +116,7 @@ class BertTokenizer(tf.Module):
 
     @_as_it_is
     def pack(self, texts: Any, text_pairs: Any = None, seq_length: int = 128) -> dict[str, tf.Tensor]:
-        """Makes the inputs of an encoder: rows [CLS] text [SEP], or [CLS] text [SEP] other text [SEP] for pairs.
+        """Makes the inputs of an encoder: rows [CLS] text [SEP], or [CLS] text [SEP] other text [SEP].
 
         In a row that is too long the longer text loses its end.
 
@@ -129,7 +129,7 @@ class BertTokenizer(tf.Module):
             dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]; for one string int32 [S].
 
         Raises:
-            DataError: something is no string, there are not as many text_pairs as texts, or seq_length has no room for
+            DataError: an item is no string, there are not as many text_pairs as texts, or seq_length has no room for
                 [CLS] and [SEP].
 
         Example:
@@ -153,8 +153,8 @@ class BertTokenizer(tf.Module):
     def tokenize_with_offsets(self, strings):
         """Tokenizes each string and finds the span of each piece in the original string.
 
-        Characters that normalization removes at the edge of a piece are not part of its span. In invalid UTF-8,
-        characters are those of bytes.decode("utf-8", errors="replace").
+        Characters that normalization removes at the edge of a piece are not part of its span. In invalid UTF-8, the
+        characters are counted after bytes.decode("utf-8", errors="replace").
 
         Args:
             strings: string [B], or one string. See tokenize.
@@ -164,7 +164,7 @@ class BertTokenizer(tf.Module):
             int32 [pieces]; ends are exclusive.
 
         Raises:
-            DataError: something is no string.
+            DataError: an item is no string.
         """
         strings, is_one = as_batch(strings)
         if not self.special_tokens_in_text:
@@ -176,7 +176,7 @@ class BertTokenizer(tf.Module):
         return tuple(values[0] for values in found) if is_one else found
 
     def tokenize_words_with_offsets(self, words):
-        """Tokenizes words that are already split, as in tagging, and finds the span of each piece in its word.
+        """Tokenizes words that are already split, and finds the span of each piece in its word.
 
         Args:
             words: RaggedTensor string [B, (words)]. A word may give no piece, if cleaning removes all of it.

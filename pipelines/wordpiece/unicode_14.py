@@ -47,14 +47,14 @@ NEWER_MARKS = (
     (0x1E4EC, 0x1E4EF),
     (0x1E5EE, 0x1E5EF),
 )
-# During decomposition two characters that no table has replace each of NEWER_MARKS.
+# During decomposition, two characters that no table contains replace each of NEWER_MARKS.
 _ESCAPE, _FIRST_ESCAPED = 0x10FFFF, 0x10F000
 
 _LOWERED = {code: code + distance for first, last, distance in CAPITALS for code in range(first, last + 1)}
 _ESCAPED = [_ESCAPE, *(code for first, last in NEWER_MARKS for code in range(first, last + 1))]
 _CHANGED = "(?s).*[" + "".join(rf"\x{{{code:X}}}" for code in (*_LOWERED, *_ESCAPED)) + "].*"
 
-# After a cased letter and not before one; case-ignorable characters are skipped on both sides.
+# A final sigma follows a cased letter and precedes none. The pattern skips case-ignorable characters on both sides.
 _FINAL_SIGMA = (
     f"([{classes.CASED}][{classes.CASE_IGNORABLE}]*)Σ"
     f"([{classes.CASE_IGNORABLE}]*(?:[^{classes.CASED}{classes.CASE_IGNORABLE}]|$))"
@@ -94,7 +94,10 @@ def _lower_sigma(texts):
 
 
 def _escape(texts):
-    """Writes small letters for CAPITALS, and two characters for each of NEWER_MARKS, which NFD does not change."""
+    """Writes small letters for CAPITALS, and two characters for each of NEWER_MARKS.
+
+    NFD does not change these two characters.
+    """
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     small, _ = _looked_up(codes.flat_values, list(_LOWERED), list(_LOWERED.values()))
     second, is_escaped = _looked_up(small, _ESCAPED, [_FIRST_ESCAPED + i for i in range(len(_ESCAPED))])

@@ -47,8 +47,8 @@ def load_vocabulary(path: str | os.PathLike) -> list[str]:
         list of str.
 
     Raises:
-        DataError: a line is empty, repeated, not UTF-8 or ends with a carriage return, a special piece is missing, or
-            [PAD] is not first; the message names the line numbers.
+        DataError: a line is empty, repeated, not UTF-8 or ends with a carriage return; a special piece is missing; or
+            [PAD] is not first. The message names the line numbers.
     """
     return checked_pieces(read_bytes(path), path)
 
@@ -64,7 +64,7 @@ def checked_pieces(data: bytes, name: str | os.PathLike) -> list[str]:
         list of str.
 
     Raises:
-        DataError: as load_vocabulary.
+        DataError: as in load_vocabulary.
     """
     pieces, faults = parse_vocabulary(data)
     if faults:
@@ -118,7 +118,10 @@ def parse_vocabulary(data: bytes) -> tuple[list[str | None], list[str]]:
 
 
 def _add_fault(faults, number, what):
-    """Extends the last fault of this kind if its lines reach to this line: a file of CRLF lines has one fault."""
+    """Extends the last fault of this kind to this line if its lines end just before, or adds a fault.
+
+    A file of CRLF lines therefore has one fault.
+    """
     last = next((fault for fault in reversed(faults) if fault[2] == what), None)
     if last and last[1] == number - 1:
         last[1] = number
@@ -137,9 +140,9 @@ def _fault_text(first, last, what):
 def never_produced(pieces: list[str], do_lower_case: bool) -> list[tuple[int, str]]:
     """Finds the entries that no text can give under a casing and BERT's normalization.
 
-    Such an entry holds text that normalization changes or splits: an upper-case letter or accent in an uncased
-    vocabulary, or punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and
-    [unusedN] are left out, because they do not come from text.
+    Such an entry holds text that normalization changes or splits. In an uncased vocabulary this is an upper-case letter
+    or an accent. In any vocabulary it is punctuation or a CJK character beside other characters ("##" counts as one).
+    Special pieces and [unusedN] are left out, because they do not come from text.
 
     Args:
         pieces: list of str.

@@ -1,4 +1,4 @@
-"""Adds words of a domain to a vocabulary: the words that save the most pieces; no entry changes its id."""
+"""Adds to a vocabulary the words of a domain that save the most pieces. No entry changes its id."""
 
 import dataclasses
 import heapq
@@ -57,7 +57,7 @@ class Extension:
         new_size: the number of entries after.
         before: the Fit to the text before.
         after: the Fit to the text after.
-        num_dropped: occurrences of words that were too rare to be kept in memory; no Fit has them.
+        num_dropped: occurrences of words that were too rare to be kept in memory; no Fit counts them.
     """
 
     added: list
@@ -80,13 +80,13 @@ def extend_vocabulary(
 ) -> Extension:
     """Writes a vocabulary with more words: those that save the most pieces in a text as single pieces.
 
-    A word saves occurrences x (pieces - 1). This is counted again after each choice: once "leukemia" is an entry,
-    "leukemias" saves less. A word that is [UNK] counts as its characters, two at least. The alphabet breaks ties.
+    A word saves occurrences x (pieces - 1). The number is computed again after each choice: once "leukemia" is an
+    entry, "leukemias" saves less. A word that is [UNK] counts as many pieces as it has characters, but at least two.
+    The alphabet breaks ties.
 
-    A candidate has a letter, at least min_count occurrences and at most 200 characters. Numbers are left out, because
-    they would fill a vocabulary with years and doses; words such as "b12" are not. A symbol is a candidate if it is
-    [UNK]. The chosen words replace the [unusedN] entries in the order of the file, and the rest are appended. No other
-    entry changes.
+    A candidate has a letter, at least min_count occurrences and at most 200 characters. Pure numbers would fill a
+    vocabulary with years and doses. A symbol is a candidate if it is [UNK]. The chosen words replace the [unusedN]
+    entries in the order of the file, and the rest are appended. No other entry changes.
 
     Args:
         vocab_file: the vocabulary to extend; it is not changed.

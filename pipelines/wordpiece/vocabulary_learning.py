@@ -58,7 +58,7 @@ def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
             f"text, which take {entries} entries (one at the beginning of a word, one within); ask for "
             f"{len(SPECIAL_PIECES) + 2 * entries} or more"
         )
-    # A word with another character becomes [UNK], so its parts are not learned.
+    # A word with a character outside the alphabet becomes [UNK], so its parts are not learned.
     words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
     # Without this list the trainer numbers the inner characters in the order of a hash table. These numbers break ties
     # between merges, so the vocabulary would be different in every run.
@@ -74,7 +74,10 @@ def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
 
 
 def _characters(words):
-    """Returns a Counter of characters, and the set of those that occur within words: Chinese ones never do."""
+    """Returns a Counter of characters, and the set of characters that occur within words.
+
+    Chinese characters never occur within words.
+    """
     characters, inner = collections.Counter(), set()
     for word, count in words.items():
         for character in word:
@@ -84,7 +87,9 @@ def _characters(words):
 
 
 def _alphabet(characters, inner, max_entries, coverage=0.9999):
-    """Returns the most frequent characters that make up `coverage` of the text, and the number of their entries.
+    """Selects the most frequent characters that make up `coverage` of the text.
+
+    Returns (set of characters, number of their entries).
 
     Rarer characters would displace words. A character takes one entry, and a second one ("##c") if it occurs within
     words.
@@ -105,7 +110,10 @@ def _by_frequency(counts):
 
 
 def _repeated(words, words_a_line=1000):
-    """Yields lines in which each word stands as often as it was counted, because the trainer counts words itself."""
+    """Yields lines in which each word stands as often as it was counted.
+
+    The trainer counts the words itself.
+    """
     for word, count in sorted(words.items()):
         while count > 0:
             yield " ".join([word] * min(count, words_a_line))
@@ -113,7 +121,10 @@ def _repeated(words, words_a_line=1000):
 
 
 def _filled_up(pieces, words, characters, vocab_size):
-    """Returns exactly vocab_size pieces: the learned ones, then whole words, then rare characters, then [unusedN]."""
+    """Returns exactly vocab_size pieces.
+
+    The learned pieces come first, then whole words, then rare characters, then [unusedN].
+    """
     known = set(pieces)
     for piece, _ in (*_by_frequency(words), *_by_frequency(characters)):
         if len(pieces) >= vocab_size:

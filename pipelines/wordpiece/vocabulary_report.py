@@ -1,4 +1,4 @@
-"""The fit of a vocabulary to a text: pieces per word, unknown words, longest splits, coverage by script."""
+"""The fit of a vocabulary to a text: pieces per word, unknown words, splits and scripts."""
 
 import collections
 import dataclasses
@@ -45,8 +45,8 @@ class _Script:
 def vocabulary_report(tokenizer, text_batches: Iterable, num_longest_splits: int = 20) -> dict:
     """Cuts a text into pieces and counts them, in bounded memory.
 
-    The counts are exact for a text of any length. The one exception are the counts of the longest splits, if a text has
-    more than half a million distinct words.
+    The counts are exact for a text of any length. The only exception: counts of the longest splits may be too low if a
+    text has more than half a million distinct words.
 
     Args:
         tokenizer: BertTokenizer.
@@ -70,7 +70,7 @@ def vocabulary_report(tokenizer, text_batches: Iterable, num_longest_splits: int
 
 
 class _Totals:
-    """Sums over words, which come as one Counter after the other."""
+    """Sums over words, which arrive in several Counters."""
 
     def __init__(self, tokenizer):
         self._tokenizer = tokenizer

@@ -1,7 +1,9 @@
-"""Numbers of words as BERT's tokenizer splits text: words, punctuation marks and Chinese characters count one each.
+"""Counts words as BERT's tokenizer splits text.
 
-The counts are those of words.split_words for an uncased vocabulary. numpy computes them for many lines at once, many
-times as fast.
+A word, a punctuation mark and a Chinese character count one each.
+
+words.split_words gives the same counts for an uncased vocabulary. Here numpy counts many lines at once, many times as
+fast.
 """
 
 import functools
@@ -54,7 +56,14 @@ def words_of_lines(block: np.ndarray) -> np.ndarray:
 
 
 def count_words(text: bytes) -> int:
-    """Counts the words of a text in UTF-8."""
+    """Counts the words of a text in UTF-8.
+
+    Args:
+        text: bytes in UTF-8.
+
+    Returns:
+        int.
+    """
     return int(words_of_lines(np.frombuffer(text + b"\n", np.uint8)).sum())
 
 

@@ -1,4 +1,4 @@
-"""The words of a text after BERT's normalization, and their numbers of occurrences, in bounded memory."""
+"""The words of a text after BERT's normalization, with their counts, in bounded memory."""
 
 import collections
 import dataclasses
@@ -70,9 +70,10 @@ def count_words(
 ) -> WordCounts:
     """Counts the words of a text.
 
-    If there are more than max_distinct_words distinct words, rare words are dropped: those seen once, then those seen
-    at most twice, and so on until half of the room is free. A frequent word loses at most the occurrences before it
-    became frequent; num_dropped bounds the loss. The result is the same for the same text in the same order.
+    If there are more than max_distinct_words distinct words, the function drops rare words. It drops words seen once,
+    then words seen at most twice, and so on until half of the room is free. A frequent word loses at most the
+    occurrences before it became frequent; num_dropped bounds the loss. The result is the same for the same text in the
+    same order.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.

@@ -38,8 +38,8 @@ def tree_answers(trees):
 
     The states are [3, S, 14], the attention is [2, 2, S, S].
 
-    In layer 2, head 1 gives all attention of a subject to its head, and head 2 that of an object. The states of layer 1
-    have a coordinate for each word on the way to the root, so that squared distances are those of the tree.
+    In layer 2, head 1 gives all attention of a subject to its head word, and head 2 does so for an object. The states
+    of layer 1 have a coordinate for each word on the way to the root, so squared distances are those of the tree.
     """
     tree_of_words, generator = {tree.words: tree for tree in trees}, np.random.default_rng(5)
 
@@ -60,7 +60,7 @@ def tree_answers(trees):
 
 
 def noise(generator, size):
-    """(states, attention) without information."""
+    """(states, attention) of random numbers, which contain no information."""
     return generator.normal(size=(3, size, 14)), generator.dirichlet(np.ones(size), (2, 2, size))
 
 

@@ -41,7 +41,7 @@ def test_a_word_hangs_from_the_first_or_the_last_word_in_both_files():
         (first, second, single, marks), (dev,) = control_tasks.control_trees(given, [given[0]], True, seed)
         assert dev.heads.tolist() == first.heads.tolist() and first.heads[[0, 4]].tolist() == [-1, 0]
         assert second.heads[[0, 3]].tolist() == [-1, 0] and single.heads.tolist() == [-1]
-        assert set(first.heads[[1, 2, 3, 5]]) <= {0, 4} and marks.heads.tolist() == [-1, 0]  # the last word is no mark
+        assert set(first.heads[[1, 2, 3, 5]]) <= {0, 4} and marks.heads.tolist() == [-1, 0]  # the last is a word
         seen.add((int(first.heads[1]), int(first.heads[3])))
         depths = treebank.depths(first.heads)
         assert depths is not None and depths.max() <= 2
@@ -61,7 +61,7 @@ def test_the_edges_of_control_trees_are_as_many_whatever_is_drawn():
 
 
 def test_an_interval_is_that_of_sentences_drawn_again():
-    # Of 100 sentences with 10 answers each, 60 are all right: the standard error is that of 100 sentences, not of 1000.
+    # In 60 of 100 sentences all 10 answers are right. The standard error is that of 100 sentences, not of 1000 answers.
     groups, right = np.repeat(np.arange(100), 10), np.repeat(np.arange(100) < 60, 10)
     low, high = sentence_bootstrap.share_interval(right, groups)
     half_width = 1.96 * np.sqrt(0.6 * 0.4 / 100)
@@ -82,7 +82,7 @@ def test_a_difference_shows_if_its_interval_excludes_zero():
     assert sentence_bootstrap.compared(sentence_bootstrap.difference_interval(-better, numbers)) == "below"
     unknown = sentence_bootstrap.difference_interval(same, numbers)
     assert unknown[0] < 0 < unknown[1] and sentence_bootstrap.compared(unknown) == "not to be told apart from"
-    assert sentence_bootstrap.difference_interval(np.ones(5), np.arange(5)) == (-1.0, 1.0)  # too few to tell
+    assert sentence_bootstrap.difference_interval(np.ones(5), np.arange(5)) == (-1.0, 1.0)  # five are too few to decide
 
 
 def test_a_draw_without_anything_to_count_is_left_out():

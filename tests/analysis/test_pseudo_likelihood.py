@@ -57,13 +57,13 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
     ]
     np.testing.assert_allclose(findings.values["pairs"][0]["scores"], first, atol=1e-3)
     results = {name: accuracy for name, accuracy, _, _ in findings.tables[0].rows}
-    # Two of the three pairs have equal lengths, and one of these has equal sentences. The corpus has "sat" twice and
-    # "on" once.
+    # Two of the three pairs have equal lengths, and one of these two has equal sentences. The corpus has "sat" twice
+    # and "on" once.
     assert results["baseline: fewer pieces"] == pytest.approx((0.5 + 1 + 0.5) / 3)
     assert results["baseline: unigrams"] == pytest.approx((1 + 1 + 0.5) / 3)
     wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in findings.values["pairs"])]
     assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
-    # Wilson's interval of three pairs is wide, whatever the model answers.
+    # Wilson's interval of three pairs is wide for any answers of the model.
     assert "Pseudo-log-likelihood is not to be told apart from the best baseline" in findings.remarks[-1]
     assert findings.tables[0].rows[0][2:] == [*map(pytest.approx, wilson_interval(np.mean(wins), 3))]
 
@@ -87,7 +87,7 @@ def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
 
 
 def test_a_planted_piece_is_another_word_in_the_place_of_a_word_of_one_piece():
-    # "unflapp" has several pieces, and "." is no word. The second text has no word of one piece.
+    # "unflapp" has several pieces, and "." is not a word. The second text has no word of one piece.
     rows = [np.array(row, np.int32) for row in ([7, 13, 14, 15, 5], [5, 13, 14], [10], [11, 6])]
     planted, where = surprise.plant(rows, VOCABULARY, seed=1)
     assert where == [0, 0, 0]
@@ -171,7 +171,7 @@ def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_
 def test_measures_of_an_ending_and_shares_of_ties():
     assert endings.measures(np.array([-1.0, -2.0, -4.0]), 2) == (-7.0, -6.0, -3.0, 2)
     assert endings.right_shares(np.array([[1.0, 2, 2, 0], [0, 3, 1, 2]]), np.array([2, 3])).tolist() == [0.5, 0]
-    # The first way is best on the even examples (2 of 2), the second on the odd ones (1 of 2).
+    # The first way is best on the even examples (2 of 2), and the second way on the odd examples (1 of 2).
     right = np.array([[1.0, 0], [0, 1], [1, 1], [0, 0]])
     assert endings._best_of_other_half(right) == (0 + 1 + 0 + 0) / 4
 

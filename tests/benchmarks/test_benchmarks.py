@@ -71,7 +71,7 @@ def flags_of(helps_and_parts):
 
 
 def command_lines(text):
-    """The command lines in a document: code spans, and lines of code with those that continue them."""
+    """The command lines in a document: code spans, and lines of code joined with their continuation lines."""
     text = re.sub(r"\\\n", " ", text)
     for number, part in enumerate(text.split("```")):
         if number % 2:

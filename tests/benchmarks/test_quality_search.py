@@ -1,4 +1,4 @@
-"""The search of the peers' settings: its grid, what it chooses, and that chosen and reported text stay apart."""
+"""The search of the peers' settings: its grid, its choice, and the separation of choosing and reported text."""
 
 import json
 

@@ -138,7 +138,7 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     assert result.returncode == 0, result.stderr
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.M)
     assert sorted(result.stderr.split()) == sorted(shown)
-    # Every example of a command can be copied: it begins its line, and breaks lines at their ends alone.
+    # A user can copy every example of a command: it begins its line, and a backslash stands only at the end of a line.
     for line in result.stdout.split("\n"):
         assert "python -m" not in line or line.lstrip().startswith("python -m"), line
         assert "\\" not in line[:-1] or "--" not in line, line

@@ -39,7 +39,7 @@ def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cann
     result = run("convert", f"--input={source}", f"--to={layout}", f"--output={out}")
     assert result.returncode == 0, result.stderr
     assert "read back bit for bit" in result.stdout and (not dropped or f"{dropped} is left out" in result.stdout)
-    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}")  # no flag for what no preset has
+    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}")  # presets never have this part
     assert result.returncode == 0, result.stderr
     first, last = own_layout.read(source), own_layout.read(back)
     kept = [path for path in first.tensors if not dropped or not path.startswith(dropped)]
@@ -121,14 +121,14 @@ def test_a_model_without_heads_is_converted_and_trained_on_without_a_flag(run, s
     parts, model, ours = ["masked_lm", "next_sentence"], str(tmp_path / "model"), str(tmp_path / "ours")
     run("convert", f"--input={source}", f"--to={layout}", f"--output={model}", f"--drop_parts={','.join(parts)}")
     result = run("convert", f"--input={model}", "--to=workdir", f"--output={ours}")
-    if layout == "google_tf1":  # Google's pre-trained checkpoints have both heads, so that these may have been lost
+    if layout == "google_tf1":  # Google's pre-trained checkpoints have both heads, so the heads may have been lost
         assert_refused(result, "--allow_missing=masked_lm", "--allow_missing=next_sentence")
         return
     assert result.returncode == 0 and "  has no masked_lm: " in result.stdout, result.stderr
     weights, lines = pretraining_start.load_initial(PretrainingConfig(init_checkpoint=ours))
     assert weights.parts() == ("encoder", "pooler")
     assert lines[1:3] == [f"  has no {part}: the work directory was made without one" for part in parts]
-    initialization.check_fits(shapes(weights.config), weights, ours)  # what is absent starts from scratch
+    initialization.check_fits(shapes(weights.config), weights, ours)  # absent parts start from scratch
 
 
 def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocabulary(run, source, tmp_path):

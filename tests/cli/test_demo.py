@@ -19,7 +19,7 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
             *settings.run,
             ("num_train_steps", 30),
             ("num_warmup_steps", 5),
-            ("length_ramp_steps", 0),  # each length of the rows would be traced anew
+            ("length_ramp_steps", 0),  # otherwise each length of the rows is traced again
             ("log_steps", 10),
         ),
     )

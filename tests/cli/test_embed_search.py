@@ -105,7 +105,7 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     (place / "queries.txt").write_text("d e f\nh\n")
     filed = search(*flags, f"--query_file={place}/queries.txt")
     assert piped.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and filed.stdout.count("\n") == 2
-    reading, writing = os.pipe()  # a pipe, as <(...) of a shell makes it, can be read once
+    reading, writing = os.pipe()  # a pipe, such as <(...) of a shell, can be read only once
     os.write(writing, b"d e f\n" + b"c b a " * 20)
     os.close(writing)
     once = search(*flags, f"--query_file=/dev/fd/{reading}")

@@ -56,7 +56,7 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     for verb, given in (("predict", [f"--input_file={tmp_path}/unlabelled.tsv"]), ("evaluate", [])):
         refused = run(verb, f"--workdir={workdir}", f"--output_dir={tmp_path}/a file", *given)
         assert_refused(refused, "a file")
-        assert "rows" not in refused.stdout  # before the answers are made
+        assert "rows" not in refused.stdout  # refused before the command makes answers
     predict = (
         "predict",
         f"--workdir={workdir}",

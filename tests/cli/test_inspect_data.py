@@ -70,7 +70,8 @@ def examples_of(output):
 def test_the_rows_of_a_ramp_are_shown_as_many_and_as_long_as_they_are(run, folder):
     result = run(*of_corpus(folder, "--max_seq_length=32", "--batch_ramp_steps=6", "--length_ramp_steps=2", "--num=5"))
     assert result.returncode == 0, result.stderr
-    # The batch ramp takes an eighth of 8 rows. The length ramp makes rows a quarter, then half as long, and adds rows.
+    # The batch ramp starts with an eighth of 8 rows. The length ramp makes rows a quarter, then half as long, and adds
+    # rows.
     places = [re.search(r"step \d+, row \d+ of \d+", example)[0] for example in examples_of(result.stdout)[:5]]
     assert places == [f"step 1, row {row} of 4" for row in range(1, 5)] + ["step 2, row 1 of 2"]
 
@@ -95,7 +96,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
     def shown(*flags):
         result = run("inspect_data", f"--workdir={folder}/run", "--num=3", "--statistics_batches=0", *flags)
         assert result.returncode == 0, result.stderr
-        # Lines break at other words when the name of the place is longer or shorter.
+        # Line breaks move when the name of the directory is longer or shorter.
         return [" ".join(text.split()).split("; ", 1)[1] for text in examples_of(result.stdout)]
 
     position = checkpoint_manifests.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
@@ -106,7 +107,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
     manifest.unlink()
     (folder / "run/checkpoints/step-00000007").rmdir()
     try:
-        assert shown("--step=9") == after_nine  # reached from the beginning
+        assert shown("--step=9") == after_nine  # without the checkpoint, the position is reached from the beginning
     finally:
         manifest.parent.mkdir()
         manifest.write_text(kept)

@@ -1,4 +1,4 @@
-"""Fine-tuning on two machines, here two processes, gives the weights of one. test_launch_workers tests pre-training."""
+"""Fine-tuning by two processes gives the weights of one process. test_launch_workers tests pre-training."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
     for index, worker in enumerate(workers):
         output, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
-        assert ("step 6/6" in output) == (index == 0)  # only the chief talks
+        assert ("step 6/6" in output) == (index == 0)  # only the chief prints
     alone = run(*flags_of("one", "--strategy=one_device"))
     assert alone.returncode == 0, alone.stderr
     one, two = (best_weights(tmp_path / name) for name in ("one", "two"))

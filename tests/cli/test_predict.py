@@ -1,4 +1,4 @@
-"""What `predict` says about files that it cannot answer."""
+"""The messages of `predict` about files that it cannot answer."""
 
 import types
 

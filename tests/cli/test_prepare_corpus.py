@@ -28,7 +28,7 @@ def sentence(generator):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """A directory of 8 files of 40 documents each, two of which are equal."""
+    """A directory of 8 files with 40 documents each. Two of the documents are equal."""
     directory = tmp_path_factory.mktemp("prepare") / "my texts"
     directory.mkdir()
     generator = random.Random(1)
@@ -92,7 +92,7 @@ def test_a_wrong_flag_is_one_line_and_exit_code_2(prepare, texts, tmp_path, flag
 
 
 def test_words_are_counted_as_by_learn_vocab(prepare, run, tmp_path):
-    """Words between spaces were counted here, and those of BERT's tokenizer there."""
+    """prepare_corpus once counted words between spaces, while learn_vocab counted those of BERT's tokenizer."""
     lines = [f"第{i}个人来了。他又走了！ And so on, {i}. It's over." for i in range(50)]
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
     prepared = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")

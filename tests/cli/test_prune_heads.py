@@ -51,7 +51,7 @@ def test_the_command_that_analyze_prints_prunes_a_fine_tuned_run(run, finished, 
     assert result.returncode == 0 and "heads 2 -> 1: by layer 1" in result.stdout, result.stderr
     result = run("evaluate", f"--workdir={workdir}-pruned")
     assert result.returncode == 0, result.stderr
-    # Of the 37 dev examples, evaluate scores those that did not choose the weights.
+    # evaluate scores those of the 37 dev examples that did not choose the weights.
     assert "21 examples" in result.stdout and FinetunedRun(f"{workdir}-pruned").model.config.head_counts == (1,)
     assert found["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
     assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(

@@ -103,7 +103,7 @@ def test_check_vocab_reports_on_a_text_in_print_and_in_three_files(run, folder):
     assert result.returncode == 0, result.stderr
     assert "by script" in result.stdout and "f ##e ##v ##e ##r" in result.stdout
     report = json.loads((folder / "a report/report.json").read_text(encoding="utf-8"))
-    # Each of 10 lines has 3 entries, fever in 5 and rash in 4; each of 5 has 中, [文], and, k ##a ##s ##e.
+    # Each of 10 lines has 3 entries, fever in 5 pieces and rash in 4. Each of 5 lines has 中, [文], and, k ##a ##s ##e.
     assert (report["words"], report["pieces"], report["unknown_words"]) == (50 + 20, 120 + 35, 5)
     assert "words " in (folder / "a report/report.txt").read_text(encoding="utf-8")
     assert (folder / "a report/report.png").read_bytes().startswith(b"\x89PNG")
@@ -312,7 +312,7 @@ def test_tokenize_ends_quietly_when_its_reader_has_enough(folder):
 def test_learn_vocab_stops_at_ctrl_c_and_leaves_no_file(folder):
     os.mkfifo(folder / "endless.txt")
     process = start("learn_vocab", f"--input_files={folder}/endless.txt", f"--vocab_file={folder}/o.txt")
-    with open(folder / "endless.txt", "wb"):  # waits until the command reads; the command then waits for this test
+    with open(folder / "endless.txt", "wb"):  # open waits for the reader; the command then waits for text
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and errors == b"interrupted\n"

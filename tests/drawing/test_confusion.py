@@ -9,7 +9,7 @@ from keras_bert_app.drawing.finetuning_pictures import draw_answers, most_freque
 
 
 def test_of_many_classes_the_most_frequent_are_kept_and_what_went_elsewhere_is_counted():
-    # Class 3 is never right but often predicted, like "none" among label sets.
+    # Class 3 is often predicted and never right, like "none" among label sets.
     counts = np.array([[5, 0, 2, 3, 0], [1, 0, 0, 0, 0], [0, 0, 1, 9, 4], [0, 0, 0, 0, 0], [0, 1, 0, 1, 7]])
     kept, rows, columns = most_frequent(counts, "abcde", 4)
     assert rows == list("acde") and columns == [*"acde", "others"]
@@ -27,7 +27,7 @@ def test_a_picture_of_forty_classes_can_be_drawn():
     "gold, predicted, names",
     [
         ([], [], ("a", "none")),  # all label sets are empty, and so are the answers
-        ([0, 1, 2], [0, 2, 2], ("$", "$$", r"\frac{")),  # matplotlib sets text between dollars as mathematics
+        ([0, 1, 2], [0, 2, 2], ("$", "$$", r"\frac{")),  # matplotlib shows text between dollars as mathematics
         ([0, 1], [1, 1], ("\ue000", "a" * 200)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Characters in pictures: fonts that are found, and the package that is named where none is."""
+"""Characters in pictures: the fonts that are found, and the package that is named if there is no font."""
 
 import pytest
 from fontTools.fontBuilder import FontBuilder
@@ -35,7 +35,7 @@ def write_font(path, family, characters):
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """A function that installs fonts after matplotlib has made its list; without a call no font has CJK characters."""
+    """A function that installs fonts after matplotlib has made its list. Before a call, no font has CJK characters."""
     dejavu = [entry for entry in font_manager.fontManager.ttflist if entry.name == "DejaVu Sans"]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", dejavu)
     monkeypatch.setattr(fonts, "_SMALLEST_CJK_FONT", 0)

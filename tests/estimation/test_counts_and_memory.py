@@ -46,7 +46,7 @@ def test_every_weight_is_counted_with_its_path_and_shape(changes, parts):
 
 
 def test_bert_base_has_as_many_parameters_as_the_published_checkpoint():
-    # bert-base-uncased as BertForPreTraining has 110,106,428 parameters; the bias of its tied decoder counts once.
+    # bert-base-uncased as BertForPreTraining has 110,106,428 parameters. The bias of its tied decoder counts once.
     assert sum(parameters(BertConfig.of_size("base")).values()) == 110_106_428
 
 
@@ -79,7 +79,7 @@ def test_flop_are_those_of_all_matrix_products_of_a_traced_step(pruned_step):
     for part, shapes in weight_shapes(PRUNED).items():
         for path, shape in shapes.items():
             places = places_by_part.get(part, rows * length)
-            if path.startswith("encoder/layer_1/"):  # in the last layer only key and value have all positions
+            if path.startswith("encoder/layer_1/"):  # only key and value of the last layer have all positions
                 attending = rows * (RUN.max_predictions_per_seq + 1)
                 places = (attending + 2 * places) / 3 if "query_key_value" in path else attending
             left_out += 2 * places * shape[0] if len(shape) == 1 else 0

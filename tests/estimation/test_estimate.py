@@ -129,7 +129,7 @@ def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, 
 
 
 def test_words_and_minutes_become_steps():
-    # 40 epochs of 3.3e9 words, one position each, in steps of 256 x 512: a million (Devlin et al. 2018, A.2).
+    # 40 epochs of 3.3e9 words, one position each, take a million steps of 256 x 512 (Devlin et al. 2018, A.2).
     paper = Work(corpus_words=3.3e9, num_epochs=40, positions_per_word=1.0)
     assert paper.steps(256 * 512, 1.0) == 1_007_080
     assert dataclasses.replace(paper, positions_per_word=2.0).steps(256 * 512, 1.0) == 2 * 1_007_080

@@ -15,6 +15,6 @@ TEXTS = ("", "a", "ab c dh. [mask]", "zzz ab zzz", "a b c d e f g h " * 4)
 
 
 def rows_of(texts, max_seq_length=23):
-    """Makes lists of ids, [CLS] text [SEP]. Longer texts lose their ends."""
+    """Makes lists of ids, [CLS] text [SEP]. The function cuts the ends of longer texts."""
     pieces = TOKENIZER.tokenize(list(texts)).to_list()
     return [[TOKENIZER.cls_id, *row[: max_seq_length - 2], TOKENIZER.sep_id] for row in pieces]

@@ -1,4 +1,4 @@
-"""Rows of ids that fit no table are refused in graph, whatever serves the export."""
+"""The graph of an export refuses ids that are outside its tables, so every server refuses them."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def fill_mask(model):
 
 
 def rows(length=4, **changed):
-    """A batch of two rows. Each changed input gets this value at the end of its second row."""
+    """A batch of two rows. `changed` gives values for the end of the second row, by the name of the input."""
     inputs = {"input_word_ids": np.full((2, length), 6), "input_mask": np.ones((2, length)), "input_type_ids": None}
     inputs["input_type_ids"] = np.zeros((2, length))
     for name, value in changed.items():

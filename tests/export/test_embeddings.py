@@ -92,7 +92,7 @@ def test_special_tokens_are_pooled_and_long_texts_cut_when_asked_for(model, stat
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The small model as a folder of sentence-transformers: means of all tokens of the last layer, of length 1."""
+    """The small model as a folder of sentence-transformers, with normalized means of all tokens of the last layer."""
     directory = tmp_path_factory.mktemp("sentence transformers") / "small"
     huggingface_layout.write(WEIGHTS, directory)
     write_modules(directory, sentence_bert_config={"max_seq_length": 11})

@@ -97,7 +97,7 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
         np.testing.assert_allclose(found[name], live[name], atol=1e-6)
     logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
     np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
-    # A place outside its row would read another row of the batch, which may belong to another client.
+    # A position outside its row would read another row of the batch, which may belong to another client.
     for positions in ([[5], [3]], [[1], [-1]]):
         with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions: expected numbers from 0"):
             signatures["masked_lm"](**constants, masked_lm_positions=tf.constant(positions))
@@ -172,11 +172,11 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
     for process in (dead.pid, os.getppid()):
         (tmp_path / "bert" / f"writing-1-{process}-{here}").mkdir(parents=True)
     (tmp_path / "bert" / "writing-notes").mkdir()
-    # In a container each process may have the same number.
+    # In containers, two processes may have the same process number.
     own = tmp_path / "bert" / f"writing-1-{os.getpid()}-{here}"
     own.mkdir()
     (own / "model.tflite").write_bytes(b"of another model")
-    # The process number of another machine says nothing, so a directory that is a day old counts as abandoned.
+    # A process number of another machine cannot be checked, so a directory that is a day old counts as abandoned.
     for age in ("old", "new"):
         (tmp_path / "bert" / f"writing-1-{dead.pid}-other-{age}").mkdir()
     os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-other-old", (0, 0))

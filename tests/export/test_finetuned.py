@@ -1,4 +1,4 @@
-"""Exports of fine-tuned runs as directories: complete, movable, with the files that people and servers need."""
+"""Exports of fine-tuned runs as directories: complete, movable, and with the files that users and servers need."""
 
 import json
 import os
@@ -139,7 +139,7 @@ def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_pa
     path.write_text(json.dumps(results_of_run))
     assert results.tuned(str(tmp_path / "run")) == {"n_best_size": 3}
     best = results_of_run["best"]
-    # As if the run had gone on since.
+    # The file now looks as if the run had continued after the export.
     path.write_text(json.dumps({**results_of_run, "best": {**best, "step": best["step"] + 1}}))
     assert results.of_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
 

@@ -40,7 +40,7 @@ def check_same(make_module, *inputs):
 def test_the_encoder_gives_the_same_states_for_batches_of_any_shape():
     encoder = BertEncoder(CONFIG, seed=1)
     model = check_same(lambda execution: EncoderModule(encoder, execution=execution), rows(1, 3), rows(5, 41))
-    # Query, key and value are separate products, so that no runtime has to cut them out of one tensor.
+    # Query, key and value are separate products, so that no runtime must split one tensor.
     shapes = [
         tensor["shape_signature"].tolist() for tensor in tf.lite.Interpreter(model_content=model).get_tensor_details()
     ]

@@ -10,7 +10,7 @@ from keras_bert_app.export import pooling
 CLS, SEP, PAD = 2, 3, 0
 IDS = tf.constant([[CLS, 7, 8, SEP, PAD], [CLS, SEP, PAD, PAD, PAD], [PAD] * 5, [CLS, 7, SEP, 9, SEP]])
 MASK = tf.constant([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [0] * 5, [1] * 5])
-# [B, S, 2]; the values at padding must not count.
+# [B, S, 2]. The values at padding must have no effect.
 STATES = tf.constant(
     [
         [[5, 1], [1, -4], [3, -2], [9, 9], [99, 99]],

@@ -16,7 +16,7 @@ TEXTS = ["the river was cold in spring", "men saw it", "", "men " * 40]
 
 
 def answers_of(finetuned, inputs, rows):
-    """The answers of an untrained model to rows, as raw_answers gives them."""
+    """The answers of an untrained model to rows, in the form of raw_answers."""
     serve = finetuned_export._module(finetuned, inputs, 64).exported["serving_default"]
     return [answer for _, answer in raw_answers.answers(serve, rows)]
 

@@ -1,4 +1,4 @@
-"""Exports of tasks give the same answers for raw text as the task's own code, which `predict` uses, gives for files."""
+"""Exports of tasks answer raw text as the task's own code, which `predict` uses, answers files."""
 
 import numpy as np
 import pytest
@@ -128,7 +128,7 @@ def test_tags_of_given_words_are_those_of_predict(tagger, tmp_path):
     )
     expected = predictions(finetuned, read("ner", path))
     longest = max(map(len, sentences))
-    # An empty string is no word, wherever it stands.
+    # An empty string at any place is not a word.
     padded = [[words[0], "", *words[1:], *[""] * (longest - len(words))] for words in sentences]
     answers = module.exported["words"](tf.constant(padded))
     for words, tags, padded_probabilities, prediction in zip(
@@ -147,8 +147,8 @@ def test_long_texts_are_tagged_in_windows_and_no_word_is_left_out(tagger):
     assert answers["num_windows"].numpy().tolist() == [14, 1] and not answers["truncated"].numpy().any()
     assert (answers["word_probabilities"].numpy()[0] > 0).all()
     assert strings(answers["words"])[1] == ["the", "river"] + [""] * 78
-    # Words in the middle of a long text have the same context on both sides. So their answers repeat with the text, up
-    # to the edges of the windows.
+    # Words in the middle of a long text have the same context on both sides. Their answers therefore repeat with the
+    # text, up to the edges of the windows.
     few = TaggingModule(tagger[0], max_windows=2).exported["serving_default"](tf.constant(["the river was cold " * 20]))
     assert few["truncated"].numpy().tolist() == [True] and few["num_windows"].numpy().tolist() == [2]
     tagged = few["word_probabilities"].numpy()[0] > 0

@@ -37,12 +37,12 @@ def doubled(place):
 
 
 class Killed(BaseException):
-    """Stands for a signal in the middle of an export."""
+    """An exception that represents a signal in the middle of an export."""
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """(directory of the small model's exports, what was there each time before one of them got its name)."""
+    """(directory of the small model's exports, its content before each rename to a final name)."""
     place, rename, seen = tmp_path_factory.mktemp("exports"), tf.io.gfile.rename, []
     model = tmp_path_factory.mktemp("models") / "small"
     own_layout.write(WEIGHTS, str(model))
@@ -85,7 +85,8 @@ def test_the_next_export_completes_one_that_was_killed_between_two_names(exporte
     dead = subprocess.Popen(["true"])
     dead.wait()
     writing = f"writing-1-{dead.pid}-{platform.node()}"
-    # As a kill leaves them: the ids export has its name, the raw-text export is whole, the preprocessor is not.
+    # This is the state after a kill: the ids export has its name, the raw-text export is whole, and the preprocessor is
+    # not.
     for name in ("bert", "bert_preprocess"):
         (tmp_path / name / "1").rename(tmp_path / name / writing)
     (tmp_path / "bert_preprocess" / writing / "manifest.json").unlink()

@@ -1,7 +1,7 @@
 """Golden counts and spans of entities in tag sequences, well-formed and not.
 
 References: PyPI conlleval 0.2 (a port of the CoNLL shared tasks' conlleval,
-version 2004-01-26, that knows E- and S- too) for the counts, and PyPI seqeval
+version 2004-01-26, which also knows E- and S-) for the counts, and PyPI seqeval
 1.2.2 for the spans. See README.md beside this file for the environment.
 
     python tests/golden/generate_conlleval.py
@@ -9,12 +9,13 @@ version 2004-01-26, that knows E- and S- too) for the counts, and PyPI seqeval
 Writes conlleval.json beside this file:
   metadata   versions and seed
   counts     list of {"letters", "right", "predicted", "counts", "accuracy",
-             "entities"}: sentences of random tags as strings; counts by type,
-             [there, predicted, correct], and the share of equal tags, by
-             conlleval; entities of each right sentence, [type, first word,
-             last word], by seqeval's default reading
+             "entities"}: sentences of random tags as strings. conlleval gives
+             the counts by type, [in the right tags, predicted, correct], and
+             the share of equal tags. seqeval's default reading gives the
+             entities of each right sentence, [type, first word, last word]
   schemes    list of {"scheme", "sentences", "entities"}: well-formed tags of
-             random entities; entities by seqeval's strict reading of the scheme
+             random entities. seqeval's strict reading of the scheme gives the
+             entities
 """
 
 import json
@@ -29,7 +30,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 OUTPUT_DIR = os.path.dirname(os.path.abspath(__file__))
 SEED = 20030501
 VERSIONS = {"conlleval": "0.2", "seqeval": "1.2.2"}
-# "a-b": a type may have a dash in it.
+# A type may contain a dash, as "a-b" does.
 KINDS = ("PER", "LOC", "a-b")
 CASES_A_LETTER_SET, SENTENCES_A_CASE = 12, 5
 LETTER_SETS = ("BI", "I", "IE", "BIES", "BS")
@@ -48,7 +49,7 @@ def random_tags(rng, letters, length):
 
 
 def with_kinds(rng, letters):
-    """Tags of letters; types change rarely, so that entities of several words come about."""
+    """Tags for letters. The type changes rarely, so that some entities have several words."""
     kind, tags = rng.choice(KINDS), []
     for letter in letters:
         if rng.random() < 0.25:
@@ -58,7 +59,7 @@ def with_kinds(rng, letters):
 
 
 def corrupted(rng, tags, letters):
-    """The tags with a few drawn anew, so that some entities stay right."""
+    """The tags with a few replaced by random ones, so that some entities stay right."""
     drawn = with_kinds(rng, random_tags(rng, letters, len(tags)))
     return [new if rng.random() < 0.2 else tag for tag, new in zip(tags, drawn, strict=True)]
 
@@ -87,7 +88,7 @@ def counted_case(rng, letters):
 
 
 def tags_of(entities, length, scheme):
-    """Well-formed tags; seqeval's strict reading, which is what is kept, must give the entities back."""
+    """Well-formed tags of entities. seqeval's strict reading must return the same entities; scheme_case checks this."""
     tags = ["O"] * length
     ends = {(kind, last) for kind, _, last in entities}
     for kind, first, last in entities:
@@ -105,7 +106,7 @@ def tags_of(entities, length, scheme):
 
 
 def random_entities(rng):
-    """(entities, length): spans of one to four words, often side by side."""
+    """(entities, number of words). Entities have one to four words and are often adjacent."""
     entities, at = [], rng.randint(0, 1)
     for _ in range(rng.randint(1, 4)):
         size = rng.randint(1, 4)
@@ -120,7 +121,7 @@ def scheme_case(rng, scheme):
         entities, length = random_entities(rng)
         tags = tags_of(entities, length, scheme)
         (read,) = schemes.Entities([tags], STRICT[scheme]).entities
-        # Its end is exclusive here, and inclusive in get_entities.
+        # The end of an entity is exclusive here, and inclusive in get_entities.
         found = [(entity.tag, entity.start, entity.end - 1) for entity in read]
         assert found == entities, (scheme, tags, found)
         sentences.append(" ".join(tags))

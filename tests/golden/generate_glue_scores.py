@@ -5,8 +5,9 @@ beside this file has the environment.
 
     python tests/golden/generate_glue_scores.py
 
-It writes glue_scores.json beside this file: metadata, and for each task and kind of answers ("some right"; "one class
-for all", sts-b aside) gold and given answers, class indices or numbers, and the scores under the reference's names.
+The script writes glue_scores.json beside this file. The file has metadata and a row for each task and kind of answers:
+"some right" and, for all tasks but sts-b, "one class for all". A row has the gold and the given answers (class indices
+or numbers) and the scores under the reference's names.
 """
 
 import json

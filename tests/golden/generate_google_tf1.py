@@ -1,4 +1,4 @@
-"""Golden values of google-research/bert: a tiny checkpoint and what it computes.
+"""Golden values of google-research/bert: a tiny checkpoint and the outputs of its model.
 
 Reference: bert-tensorflow 1.0.4 (BertModel, the heads of run_pretraining, create_optimizer, tf.compat.v1's Saver) on
 TensorFlow 2.15.1, CPU. See README.md beside this file for the environment.
@@ -6,12 +6,12 @@ TensorFlow 2.15.1, CPU. See README.md beside this file for the environment.
     python tests/golden/generate_google_tf1.py
 
 Writes google_tf1_tiny/:
-  bert_config.json, vocab.txt             what Google's scripts are given; the vocabulary is lower-cased
-  model.ckpt-3.{index,data-00000-of-00001}  as run_pretraining's Saver leaves it after 3 steps: the variables, the slots
+  bert_config.json, vocab.txt             inputs of Google's scripts; the vocabulary is lower-cased
+  model.ckpt-3.{index,data-00000-of-00001}  written by run_pretraining's Saver after 3 steps: the variables, the slots
                                           adam_m and adam_v of each, and global_step
   parity.npz                              arrays under these keys:
     metadata, made_by                     versions and seed, as JSON and as a line
-    variables/NAME                        float32, what was saved, but for the slots
+    variables/NAME                        float32, all saved variables except the slots
     inputs/...                            int32, this project's batch names
     outputs/...                           float32: embedding_output, layer_0, layer_1 [B, S, H], pooled_output [B, H],
                                           mlm_logits [B, P, V], nsp_logits [B, 2]
@@ -39,7 +39,7 @@ from bert import modeling, optimization, run_pretraining  # noqa: E402  (needs w
 SEED = 20181011
 VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
 STEPS = 3
-# B batch, S sequence, P predictions; they, vocabulary, inner size and positions are different primes.
+# B batch, S sequence, P predictions. These sizes, vocabulary, inner size and positions are different primes.
 BATCH_SIZE, SEQ_LENGTH, MAX_PREDICTIONS = 3, 13, 5
 LENGTHS = (13, 11, 2)
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
@@ -63,7 +63,7 @@ def make_inputs(rng):
     steps = np.arange(SEQ_LENGTH)[None, :]
     mask = steps < np.array(LENGTHS)[:, None]
     ids = rng.randint(1, CONFIG["vocab_size"], mask.shape)
-    # Row 1 keeps non-zero ids under its padding: the mask, not the id, decides.
+    # Row 1 has non-zero ids at its padding, because the mask, and not the id, marks padding.
     ids = np.where(mask | (np.arange(BATCH_SIZE)[:, None] == 1), ids, 0)
     positions = np.zeros((BATCH_SIZE, MAX_PREDICTIONS), np.int32)
     for row, length in enumerate(LENGTHS):
@@ -79,17 +79,17 @@ def make_inputs(rng):
 
 
 def make_value(rng, name, shape):
-    """A random value: larger than BERT's own, so that a slip in any part is visible."""
+    """A random value. It is larger than BERT's own initial values, so that an error in any part is visible."""
     noise = rng.standard_normal(shape)
     if name.endswith("LayerNorm/gamma"):
         return 1.0 + 0.2 * noise
     if name.startswith("cls/predictions/transform/dense"):
-        return 0.05 * noise  # the LayerNorm behind it then sees a variance so small that its epsilon shows
+        return 0.05 * noise  # the variance in the next LayerNorm is then so small that its epsilon has an effect
     return np.abs(0.3 * noise) if name.endswith("adam_v") else 0.3 * noise
 
 
 def write_checkpoint(batch, rng):
-    """Builds run_pretraining's graph, fills its variables and saves them; returns those that are no slots, by name."""
+    """Builds run_pretraining's graph, fills its variables and saves them. Returns all but the slots, by name."""
     config = modeling.BertConfig.from_dict(CONFIG)
     with tf.Graph().as_default():
         model = modeling.BertModel(

@@ -1,4 +1,4 @@
-"""Golden values of BERT from Hugging Face transformers, one .npz a variant.
+"""Golden values of BERT from Hugging Face transformers, one .npz for each variant.
 
 Reference: transformers 5.23.0 (BertForPreTraining, eager attention) on torch
 2.13.0, CPU. See README.md beside this file for the environment.
@@ -18,9 +18,9 @@ Writes, for each variant "gelu" (exact) and "gelu_new" (tanh):
     outputs/masked_prediction_logits  [B, P, V]
     outputs/seq_relationship_logits [B, 2]
 
-The outputs are the float32 rounding of a float64 run on the float32 weights:
-half a unit in the last place from the truth, while a float32 run is off by
-what metadata["float32_max_abs_error"] says.
+The outputs come from a float64 run on the float32 weights, rounded to float32.
+Their error is half a unit in the last place at most. The error of a float32 run
+is in metadata["float32_max_abs_error"].
 """
 
 import json
@@ -37,8 +37,8 @@ OUTPUT_DIR = os.path.dirname(os.path.abspath(__file__))
 SEED = 20181011
 VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0"}
 
-# B batch, S sequence, P predictions, V vocabulary, H hidden, N heads, all
-# different, so that swapped axes cannot pass for right ones.
+# B batch, S sequence, P predictions, V vocabulary, H hidden, N heads. All sizes
+# are different, so that a comparison notices swapped axes.
 BATCH_SIZE, SEQ_LENGTH, MAX_PREDICTIONS = 5, 29, 7
 CONFIG = dict(
     vocab_size=97,
@@ -55,7 +55,7 @@ FIRST_SEGMENT = (13, 23, 5, 10, 1)  # pieces of segment A; row 1 has no B
 
 
 def check_versions():
-    """Raises SystemExit unless the reference is the one the docstring names."""
+    """Raises SystemExit unless the reference has the versions in VERSIONS."""
     found = {
         "torch": torch.__version__.split("+")[0],
         "transformers": transformers.__version__,
@@ -68,10 +68,10 @@ def randomize(model):
     """Fills every parameter in place, in the order of named_parameters().
 
     Kernels and tables get a standard deviation of 0.3, fifteen times BERT's,
-    so that attention is far from uniform and a slip in any part is visible;
-    gains are around 1 and biases around 0, none of them equal to it. The MLM
-    transform gets 0.05: its LayerNorm then sees a variance so small that an
-    epsilon of 1e-5 instead of 1e-12 moves the logits by more than 1e-4.
+    so that attention is far from uniform and an error in any part is visible.
+    Gains are near 1 and biases are near 0, but never equal to these values. The
+    MLM transform gets 0.05. The variance in its LayerNorm is then so small that
+    an epsilon of 1e-5 instead of 1e-12 moves the logits by more than 1e-4.
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -91,7 +91,7 @@ def make_inputs():
     lengths = np.array(LENGTHS)[:, None]
     mask = steps < lengths
     ids = rng.integers(1, CONFIG["vocab_size"], (BATCH_SIZE, SEQ_LENGTH))
-    # Row 2 keeps non-zero ids under its padding: the mask, not the id, decides.
+    # Row 2 has non-zero ids at its padding: the mask, not the id, marks padding.
     keep = mask | (np.arange(BATCH_SIZE)[:, None] == 2)
     types = mask & (steps >= np.array(FIRST_SEGMENT)[:, None])
     positions = np.zeros((BATCH_SIZE, MAX_PREDICTIONS), np.int32)
@@ -142,10 +142,10 @@ def run(model, inputs):
 def generate(hidden_act):
     """Writes the config and the .npz of one variant."""
     config = transformers.BertConfig(hidden_act=hidden_act, **CONFIG)
-    config._attn_implementation = "eager"  # the one that returns probabilities
+    config._attn_implementation = "eager"  # only "eager" returns probabilities
     torch.manual_seed(SEED)
     model = transformers.BertForPreTraining(config).eval()
-    torch.manual_seed(SEED)  # the constructor's own draws must not matter
+    torch.manual_seed(SEED)  # the draws of the constructor have no effect
     randomize(model)
 
     stem = os.path.join(OUTPUT_DIR, f"huggingface_{hidden_act}")

@@ -1,4 +1,4 @@
-"""Small models as transformers itself saves them, and what it answers with them.
+"""Golden files of transformers: small models as it saves them, and their outputs.
 
 Reference: transformers 5.23.0 (eager attention) on torch 2.13.0, CPU. See README.md beside this file for the
 environment.
@@ -76,7 +76,7 @@ PIECES = (
     ".",
     "##ing",
 )
-# model -> (vocabulary, do_lower_case): the tokenizers saved beside a model. transformers 5 writes no vocab.txt.
+# model -> (vocabulary, do_lower_case) of the tokenizer in its directory. transformers 5 writes no vocab.txt.
 TOKENIZERS = {"pretraining": (PIECES, True), "masked_lm": (PIECES[:-3] + ("The", "\u00e9", "##\u00e9"), False)}
 TEXTS = (
     "The new pen, the sea.",
@@ -89,14 +89,14 @@ TEXTS = (
 
 
 def check_versions():
-    """Raises SystemExit unless the reference is the one the docstring names."""
+    """Raises SystemExit unless the reference has the versions in VERSIONS."""
     found = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
     if found != VERSIONS:
         raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
 
 
 def make_model(name):
-    """The model of a name; every parameter is drawn, none is at its start: gains around 1, the others around 0."""
+    """The model of a name. Every parameter is a random number: gains are near 1, and all others near 0."""
     class_name, overrides, _, _ = MODELS[name]
     config = transformers.BertConfig(**{**CONFIG, **overrides})
     if name in LABELS:
@@ -123,7 +123,7 @@ def make_inputs():
 
 
 def run(name, model, inputs):
-    """The outputs of a model in float64, rounded to float32; rows of multiple choice are taken two by two."""
+    """The outputs of a model in float64, rounded to float32. For multiple choice, two rows form one example."""
     tensors = dict(
         zip(
             ("input_ids", "attention_mask", "token_type_ids"),

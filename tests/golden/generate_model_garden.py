@@ -1,4 +1,4 @@
-"""Golden values of TensorFlow Model Garden: two tiny checkpoints and what they compute.
+"""Golden values of TensorFlow Model Garden: two tiny checkpoints and the outputs of their models.
 
 Reference: tf-models-official 2.20.0 (BertPretrainerV2 over BertEncoderV2 and over BertEncoder) on tensorflow and
 tf-keras 2.21.0, CPU. See README.md beside this file for the environment.
@@ -6,9 +6,9 @@ tf-keras 2.21.0, CPU. See README.md beside this file for the environment.
     python tests/golden/generate_model_garden.py
 
 Writes two directories, each with a checkpoint and parity.npz:
-  model_garden_run/        as the trainer leaves it after 3 steps: model.ckpt-3 of model, optimizer, global_step and
+  model_garden_run/        as the trainer writes it after 3 steps: model.ckpt-3 of model, optimizer, global_step and
                            checkpoint_items, whose encoder has attributes for layers; params.yaml; vocab.txt, cased
-  model_garden_released/   as Model Garden publishes BERT: bert_model.ckpt of checkpoint_items alone, whose encoder has
+  model_garden_released/   as Model Garden publishes BERT: bert_model.ckpt of checkpoint_items only, whose encoder has
                            numbered layers, and no next-sentence projection; bert_config.json; vocab.txt, lower-cased
 parity.npz holds:
     metadata, made_by      versions and seed, as JSON and as a line
@@ -41,7 +41,7 @@ GOLDEN_DIR = os.path.dirname(os.path.abspath(__file__))
 SEED = 20181011
 VERSIONS = {"tf-models-official": "2.20.0", "tensorflow": "2.21.0", "tf-keras": "2.21.0"}
 STEPS = 3
-# B batch, S sequence, P predictions; they, inner size and positions are different primes.
+# B batch, S sequence, P predictions. These sizes, inner size and positions are different primes.
 BATCH_SIZE, SEQ_LENGTH, MAX_PREDICTIONS = 3, 13, 5
 LENGTHS = (13, 11, 2)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -61,7 +61,7 @@ def make_inputs(rng, vocab_size):
     steps = np.arange(SEQ_LENGTH)[None, :]
     mask = steps < np.array(LENGTHS)[:, None]
     ids = rng.randint(1, vocab_size, mask.shape)
-    # Row 1 keeps non-zero ids under its padding: the mask, not the id, decides.
+    # Row 1 has non-zero ids at its padding, because the mask, and not the id, marks padding.
     ids = np.where(mask | (np.arange(BATCH_SIZE)[:, None] == 1), ids, 0)
     positions = np.zeros((BATCH_SIZE, MAX_PREDICTIONS), np.int32)
     for row, length in enumerate(LENGTHS):
@@ -96,14 +96,14 @@ def make_pretrainer(encoder_class, vocab_size):
 
 
 def randomize(rng, variables):
-    """Gives every variable a random value larger than BERT's own, so that a slip in any part is visible."""
+    """Gives every variable a random value larger than BERT's own, so that an error in any part is visible."""
     for variable in variables:
         noise = rng.standard_normal(variable.shape)
         variable.assign(1.0 + 0.2 * noise if variable.name.endswith("gamma:0") else 0.3 * noise)
 
 
 def train(pretrainer, batch):
-    """Takes STEPS steps; returns the optimizer, which then has its slots."""
+    """Takes STEPS steps. Returns the optimizer, which then has its slots."""
     optimizer = optimization.create_optimizer(0.01, 10, 2)
     for _ in range(STEPS):
         with tf.GradientTape() as tape:
@@ -115,7 +115,7 @@ def train(pretrainer, batch):
 
 
 def write(name, encoder_class, is_run):
-    """Writes one directory."""
+    """Writes the checkpoint and parity.npz of one directory."""
     directory = os.path.join(GOLDEN_DIR, name)
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)

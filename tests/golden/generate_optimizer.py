@@ -7,14 +7,14 @@ on tensorflow 2.15.1 (tf.compat.v1). See README.md for the environment.
 
 Writes optimizer_google.npz beside this file. T steps, for each variable NAME:
   metadata                   a JSON string: versions, hyperparameters, names
-  learning_rate              [T], as step t used it
+  learning_rate              [T], the rate that step t used
   gradient_global_norm       [T], before the clip at 1.0
   initial/NAME               the variable before the first step
-  gradients/NAME             [T, ...], as given, not clipped
+  gradients/NAME             [T, ...], before clipping
   variables/NAME             [T, ...], after each step
   adam_m/NAME, adam_v/NAME   [T, ...], the slots after each step
 
-The last two steps lie beyond num_train_steps: their rate is 0, yet the slots move.
+The last two steps are after num_train_steps. Their rate is 0, but the slots change.
 """
 
 import json
@@ -35,10 +35,10 @@ VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
 STEPS = 12
 INIT_LR, NUM_TRAIN_STEPS, NUM_WARMUP_STEPS = 1e-2, 10, 4
 SHAPES = {"layer/kernel": (3, 5), "layer/LayerNorm/gamma": (7,), "layer/bias": (5,)}
-# One scale a step. The norm of 27 draws is about five times the scale: the clip
-# acts above 0.2.
+# One scale for each step. The norm of 27 draws is about five times the scale, so
+# the step clips gradients whose scale is above 0.2.
 GRADIENT_SCALES = (0.1, 3.0, 0.05, 40.0, 0.02, 1.0, 1e-3, 0.3, 1e-6, 7.0, 0.1, 2.0)
-# Here sqrt(v) is near epsilon, so that its value and its place show.
+# sqrt(v) is then near epsilon, so that the value and the place of epsilon matter.
 TINY_GRADIENT = 3e-5
 
 
@@ -58,7 +58,7 @@ def make_inputs():
 
 
 def build(initial):
-    """Builds the graph; returns placeholders, variables, rate tensor, train op."""
+    """Builds the graph. Returns placeholders, variables, rate tensor, train op."""
     variables, placeholders = {}, {}
     for name, value in initial.items():
         variables[name] = tf.get_variable(name, initializer=value)
@@ -66,7 +66,7 @@ def build(initial):
     # The gradient of sum(g * v) with respect to v is g.
     loss = tf.add_n([tf.reduce_sum(placeholders[name] * variables[name]) for name in initial])
 
-    # create_optimizer keeps its learning rate to itself: note it on the way.
+    # create_optimizer does not return its learning rate, so record it here.
     optimizer_class = optimization.AdamWeightDecayOptimizer
     original_init = optimizer_class.__init__
     rates = []
@@ -81,7 +81,7 @@ def build(initial):
 
 
 def run(initial, gradients):
-    """Runs T steps; returns a dict of arrays stacked over the steps."""
+    """Runs T steps. Returns a dict of arrays stacked over the steps."""
     recorded = {"learning_rate": []}
     with tf.Graph().as_default():
         placeholders, variables, rate, train_op = build(initial)
@@ -94,8 +94,8 @@ def run(initial, gradients):
             session.run(tf.global_variables_initializer())
             for step in range(STEPS):
                 feed = {placeholders[n]: gradients[n][step] for n in initial}
-                # Before the update: the graph does not order its reads of
-                # global_step against the increment. check() sees to the rest.
+                # Read the rate before the update, because the graph may read
+                # global_step before or after its increment. See check().
                 recorded["learning_rate"].append(session.run(rate))
                 session.run(train_op, feed)
                 for key, value in session.run(watched).items():
@@ -106,7 +106,7 @@ def run(initial, gradients):
 def check(initial, gradients, norms, recorded):
     """Raises SystemExit if float64 arithmetic does not lead to the same values.
 
-    It guards against the reference using another step's learning rate.
+    The check finds a reference that uses another step's learning rate.
     """
     for name, start in initial.items():
         decay = 0.01 if name == "layer/kernel" else 0.0

@@ -5,14 +5,15 @@ TensorFlow 2.15.1. See README.md beside this file for the environment.
 
     python tests/golden/generate_squad.py
 
-Writes beside this file, of texts and a vocabulary that are made up here:
+Writes these files beside this file. The texts and the vocabulary are invented.
   squad_texts.json   in SQuAD 2.0's layout, one answer a question at most
   squad_vocab.txt    the vocabulary, lower-cased
-  squad.json         metadata (reference, versions, seed, settings: the flags); features, of every window: question
-                     (id), input_ids, segment_ids (without padding), is_max_context (of each token), labels [first,
-                     last]; logits, of every window [[start], [end]] in eighths; and by version ("1.1": of the questions
-                     that have an answer, "2.0": of all) what write_predictions wrote: predictions, nbest, null_odds
-                     (2.0 alone)
+  squad.json         metadata: reference, versions, seed and settings (the flags).
+                     features of every window: question (id), input_ids and segment_ids without padding, is_max_context
+                     of each token, labels [first, last].
+                     logits of every window: [[start], [end]] in eighths.
+                     "1.1" (questions that have an answer) and "2.0" (all questions): the files of write_predictions,
+                     which are predictions, nbest and, for 2.0 only, null_odds.
 """
 
 import json
@@ -26,7 +27,7 @@ from importlib.metadata import version
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Its models import what TensorFlow 2 lacks; none is built here.
+# The reference's models import tensorflow.contrib, which TensorFlow 2 lacks. This script builds no model.
 contrib = types.ModuleType("tensorflow.contrib")
 contrib.layers = types.ModuleType("tensorflow.contrib.layers")
 sys.modules.update({"tensorflow.contrib": contrib, "tensorflow.contrib.layers": contrib.layers})
@@ -39,7 +40,7 @@ SEED = 12
 SETTINGS = {"max_seq_length": 31, "doc_stride": 11, "max_query_length": 6, "max_answer_length": 5, "n_best_size": 8}
 _BELOW_ALL = -1000.0  # logits of padding, which a model must not choose
 
-# (context, [(question, answer or None)]); An answer stands where its text is found first.
+# (context, [(question, answer or None)]). The place of an answer is the first place of its text in the context.
 PARAGRAPHS = [
     (
         "The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. "
@@ -81,7 +82,7 @@ PARAGRAPHS = [
 
 
 def make_vocabulary(tokenizer):
-    """Entries in order: special ones, letters within words, then the words of the texts, every third in two pieces."""
+    """Special entries, letters within words, and the words of the texts. Every third word is in two pieces."""
     texts = [text for context, questions in PARAGRAPHS for text in (context, *(question for question, _ in questions))]
     words = list(dict.fromkeys(word for text in texts for word in tokenizer.tokenize(text)))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"##{letter}" for letter in string.ascii_lowercase)]
@@ -138,7 +139,7 @@ def main():
         True,
         features.append,
     )
-    # Where it cannot find an answer again, as one with [UNK], run_squad.py gives whole words: not to be compared.
+    # For an answer with [UNK], run_squad.py returns whole words, which must not be compared.
     if any("[UNK]" in feature.tokens for feature in features):
         raise SystemExit("a word of the texts is not in the vocabulary")
     generator = random.Random(SEED)
@@ -173,7 +174,7 @@ def main():
     for name, has_null in (("1.1", False), ("2.0", True)):
         run_squad.FLAGS.version_2_with_negative = has_null
         kept = [example for example in examples if has_null or not example.is_impossible]
-        # write_predictions counts examples as they come, and finds their windows by that count.
+        # write_predictions numbers the examples in their order, and finds their windows by this number.
         index = {example.qas_id: number for number, example in enumerate(kept)}
         of_kept = []
         for feature in features:

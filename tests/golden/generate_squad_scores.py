@@ -5,9 +5,9 @@ the official scripts as functions. See README.md beside this file for the enviro
 
     python tests/golden/generate_squad_scores.py
 
-Writes squad_scores.json beside this file: metadata; questions, each with answers (made up, [] for none), given ("" for
-no answer), not_null and null_odds; and what the scripts found, under their names: "1.1" of not_null, over the questions
-that have an answer, "2.0" of given, "2.0 best" of not_null with null_odds.
+Writes squad_scores.json beside this file, with metadata, questions and scores. A question has answers (invented, [] for
+none), given ("" for no answer), not_null and null_odds. The scores have the names of the scripts: "1.1" scores not_null
+for the questions that have an answer, "2.0" scores given, and "2.0 best" scores not_null with null_odds.
 """
 
 import json
@@ -30,7 +30,7 @@ def make_text(generator):
 
 
 def make_question(generator, number):
-    """A question's answers and what was found: an answer, a part of it, something else, or nothing."""
+    """A question with its answers. The given answer is right, a part of the right one, something else, or nothing."""
     answers = [] if number % 3 == 2 else [make_text(generator) for _ in range(generator.randint(1, 3))]
     found = make_text(generator)
     if answers and generator.random() < 0.7:
@@ -52,7 +52,7 @@ def main():
         raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
     generator = random.Random(SEED)
     questions = [make_question(generator, number) for number in range(NUM_QUESTIONS)]
-    # Answers of which nothing is left once articles and punctuation are gone.
+    # Nothing remains of these answers without articles and punctuation.
     questions += [
         {"id": "empty", "answers": ["the"], "given": "a", "not_null": "a", "null_odds": -0.5},
         {"id": "partly-empty", "answers": ["--", "two"], "given": "", "not_null": "an", "null_odds": 0.5},

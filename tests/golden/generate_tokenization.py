@@ -6,8 +6,8 @@ Reference: PyPI bert-tensorflow 1.0.4, bert/tokenization.py, on Python 3.11
     python tests/golden/generate_tokenization.py
 
 Writes beside this file:
-  tokenization_vocab.txt  a synthetic vocabulary, made here, [PAD] at 0; with
-                          gaps (no ##q, no Q, no ~) so that [UNK] occurs
+  tokenization_vocab.txt  an invented vocabulary, [PAD] at 0. It has gaps (no
+                          ##q, no Q, no ~), so that [UNK] occurs
   tokenization.json       {"metadata": {...}, "cases": [{"text": string,
                           "lower": pieces, "cased": pieces}, ...]}, where
                           lower and cased are do_lower_case True and False
@@ -29,7 +29,7 @@ OUTPUT_DIR = os.path.dirname(os.path.abspath(__file__))
 VERSIONS = {"bert-tensorflow": "1.0.4", "unicodedata": "14.0.0"}
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]"]
-# Single characters that stand alone and, with ##, inside a word.
+# Single characters, each as an entry alone and, with ##, within a word.
 LETTERS = (
     "éçßøæœıđł\u0301\u0308\u0307\u0306\u3099½²ﬁＡａ１Ⅰⅰǅǆⓐ"
     "αιουωσςμγΣΑΔΟйиプ"
@@ -40,7 +40,7 @@ LETTERS = (
     "がかカパ한어\u1112\u1161\u11ab"
 )
 ALONE = "中国人大学的我一語日本㐀\uf900\u8c48𠀀…—–“”‘’«»¿¡、。「」！？，：·‰§€£©°¶"
-SYMBOLS = "😀👍🏽❤→∞√€™"  # neither letters nor punctuation: stay in words
+SYMBOLS = "😀👍🏽❤→∞√€™"  # neither letters nor punctuation, so they stay in words
 WORDS = """
 the in it un hello world Hello World token tokens mask cls sep unk ##aff ##able
 ##ing ##ed ##s ##er ##est ##ization ##ize ##ization caf café cafe ##fé ##fe
@@ -68,7 +68,7 @@ def make_vocabulary():
     return [entry for entry in dict.fromkeys(entries) if entry not in missing]
 
 
-# Each stands between letters, between spaces, at both ends and doubled.
+# `probe` puts each between letters, between spaces, at both ends, and doubled.
 PROBED = (
     "\x00 \x01 \x07 \x08 \x0b \x0c \x1b \x1c \x1f \x7f \x80 \x85 \x9f \xa0 \xad "
     "\u061c \u0600 \u070f \u1680 \u180e \u2000 \u2003 \u2009 \u200a \u200b \u200c "
@@ -81,17 +81,17 @@ PROBED = (
     "\ufb00 \U0001ffff \U00020000 \U0002a6df \U0002a6e0 \U0002a700 \U0002b73f "
     "\U0002b740 \U0002b820 \U0002ceaf \U0002ceb0 \U0002f7ff \U0002f800 \U0002fa1f "
     "\U0002fa20 \U00030000 \u3007 \u3042 \u30a2 \uac00 \uff21 \uff66 "
-    # Assigned after Unicode 14: to the reference they are no marks, no letters.
+    # Assigned after Unicode 14, so the reference takes them for unassigned.
     "\u0cf3 \u0ece \U00010efd \U00011f00 \U0001e4ec \U00011b00 \U00013430 "
     "\U00013439 \u1c89 \u1c8a \u2ffc \u31ef \U0001fae8 "
-    # Punctuation of every class, and symbols that are none.
+    # Punctuation of every class, and symbols that are not punctuation.
     "_ - ( ] $ + < ^ ` | ~ \xa7 \xb6 \xb7 \xab \xbf \u2014 \u2026 \u203f \u2030 "
     "\u3001 \u30fb \uff0c \uff3f \uff5e \u066a \u0964 \u05be \u1400 \U00010100 "
     "\xa2 \xb0 \xd7 \u20ac \u2122 \u2192 \u221e \U0001f600"
 ).split(" ")
 
 TEXTS = [
-    # Nothing, or nothing that stays.
+    # Nothing, or only characters that are removed.
     "", " ", "   ", "\t", "\n", "\r\n", "\x00", "\x00\x00 \x00", "\ufffd", "\u200b",
     "\xad", "\u0301", " \u0301 ", "\u0301\u0301", "\u3000", "\u2028", "\xa0\xa0",
     # Plain.
@@ -139,7 +139,7 @@ TEXTS = [
     "ＮＨＫ中国", "㈱ ㊥", "⺀ ⼀", "ㄅㄆ",
     # Emoji.
     "😀", "hello😀world", "👍🏽", "👨\u200d👩\u200d👧", "❤\ufe0f", "❤", "🇩🇪", "1\ufe0f\u20e3", "😀😀 😀",
-    # Long words: the limit is 200 characters after lowering, over it is [UNK].
+    # Long words: over 200 characters after lower-casing, a word is [UNK].
     "a" * 199, "a" * 200, "a" * 201, "a" * 1000, "A" * 200, "A" * 201, "é" * 199,
     "é" * 200, "é" * 201, "e\u0301" * 100, "e\u0301" * 101, "e\u0301" * 200,
     "e\u0301" * 201, "İ" * 200, "İ" * 201, "ß" * 200, "ß" * 201, "中" * 201,
@@ -157,7 +157,7 @@ TEXTS = [
 
 
 def probe(character):
-    """One string with the character in every place it can stand."""
+    """A string with the character in every kind of place."""
     c = character
     return f"{c}ab{c}cd {c} a{c}{c}b A{c}B{c} .{c}. 中{c}中{c}"
 
@@ -169,7 +169,7 @@ def main():
     }
     if found != VERSIONS:
         raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
-    flags.FLAGS(sys.argv[:1])  # the reference reads a flag of its own
+    flags.FLAGS(sys.argv[:1])  # the reference reads one of its flags
 
     vocabulary = make_vocabulary()
     vocab_file = os.path.join(OUTPUT_DIR, "tokenization_vocab.txt")

@@ -1,6 +1,6 @@
 """Checksums of google-research/bert's pieces on random strings and on code points in context.
 
-Reference: as generate_tokenization.py. The strings are not stored: tests/random_text.py makes them again.
+The reference is that of generate_tokenization.py. tests/random_text.py makes the strings again, so they are not stored.
 
     python tests/golden/generate_tokenization_random.py
 
@@ -10,7 +10,7 @@ Writes beside this file tokenization_random.npz:
   code_points_VOCAB_CASING uint32 [blocks]: of the code points first .. first + codes_per_block - 1, the contexts
                            of each joined by spaces; planes 0 and 1 and the tags, without surrogates
 VOCAB is synthetic (tokenization_vocab.txt) or character (random_text.character_vocabulary); CASING lower or cased.
-A checksum is the CRC-32 of the ids as little-endian int32, each string's followed by -1.
+A checksum is the CRC-32 of the ids as little-endian int32. A -1 follows the ids of each string.
 """
 
 import json
@@ -53,7 +53,7 @@ def main():
     found = {"bert-tensorflow": version("bert-tensorflow"), "unicodedata": unicodedata.unidata_version}
     if found != VERSIONS:
         raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
-    flags.FLAGS(sys.argv[:1])  # the reference reads a flag of its own
+    flags.FLAGS(sys.argv[:1])  # the reference reads one of its flags
 
     arrays = {
         "metadata": json.dumps(

@@ -16,12 +16,12 @@ CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xD
 
 
 def is_cased(character):
-    """Whether str.lower takes a sigma after it for a final one: cased, and not to be passed over."""
+    """Whether str.lower makes a sigma after the character final. This holds if it is cased and not case-ignorable."""
     return (character + "Σ").lower().endswith("ς")
 
 
 def is_case_ignorable(character):
-    """Whether str.lower passes it over on its way from a sigma to the next cased character."""
+    """Whether str.lower skips the character when it looks for a cased one before a sigma."""
     return ("A" + character + "Σ").lower().endswith("ς") and not is_cased(character)
 
 

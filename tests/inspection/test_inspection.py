@@ -1,4 +1,4 @@
-"""The shown examples and their statistics, compared with batches worked out by hand and with a plain loop."""
+"""The shown examples and their statistics, against batches that were made by hand and against a plain loop."""
 
 import collections
 import dataclasses

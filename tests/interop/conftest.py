@@ -7,7 +7,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import Weights, shapes
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
-# Every dimension has another size, so that a test notices exchanged dimensions.
+# All dimensions have different sizes, so that a test notices exchanged dimensions.
 CONFIGS = {
     "one_layer": BertConfig(
         vocab_size=13,
@@ -53,13 +53,13 @@ def make_weights(config, seed=0):
 
 @pytest.fixture
 def random_weights():
-    """Gives the function make_weights."""
+    """The function make_weights."""
     return make_weights
 
 
 @pytest.fixture(params=CONFIGS)
 def config(request):
-    """Gives each of CONFIGS in turn."""
+    """Each of CONFIGS in turn."""
     return CONFIGS[request.param]
 
 

@@ -51,7 +51,7 @@ def change_config(directory, **values):
 
 
 def seal(directory, **values):
-    """Writes the manifest of the checkpoint anew, with a right sha256 of itself and of the files."""
+    """Writes the manifest of the checkpoint again, with a correct sha256 of the manifest and of the files."""
     step = directory / STEP
     path = step / "manifest.json"
     manifest = {name: value for name, value in json.loads(path.read_text()).items() if name != "sha256"}

@@ -38,7 +38,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(written, tmp_path, 
     (directory / name).symlink_to(tmp_path / "outside")
     with pytest.raises(UserError, match=f"{name}: is a link that leads out of the directory"):
         load.load_weights(str(directory), allow_missing=ABSENT)
-    # A link within the folder is no way out of it.
+    # A link to a file in the same folder is allowed.
     (directory / name).unlink()
     (tmp_path / "outside").rename(directory / "within")
     (directory / name).symlink_to(directory / "within")

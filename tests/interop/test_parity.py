@@ -243,7 +243,7 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 
 def interpreter(tmp_path, body):
-    """Writes an executable that runs the program with the script `body`, and notes which script was asked for."""
+    """Writes an executable that runs the program with the script `body`, and records which script the caller names."""
     (tmp_path / "stand_in.py").write_text('PACKAGES = ("numpy", "not-installed")\n' + textwrap.dedent(body))
     path = tmp_path / "interpreter"
     # A "#!" line cannot name a program whose path has a space. The path of this virtual environment may have one.

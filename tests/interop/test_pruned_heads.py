@@ -37,7 +37,7 @@ def test_a_pruned_model_computes_the_same_as_the_whole_model_with_closed_heads(w
     ours, open_ = load.build_model(pruned)(batch), model(batch)
     for name in ("sequence_output", "pooled_output", "mlm_logits", "nsp_logits"):
         np.testing.assert_allclose(ours[name], closed[name], atol=1e-5, err_msg=name)
-        assert np.abs(ours[name] - open_[name]).max() > 1e-3  # The heads have an effect, and are open after the block.
+        assert np.abs(ours[name] - open_[name]).max() > 1e-3  # The heads count, and are open after the block.
 
 
 def test_a_closed_head_is_one_whose_rows_of_the_output_kernel_are_zeros(whole):

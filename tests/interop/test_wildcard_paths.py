@@ -1,4 +1,4 @@
-"""Tests that models are written and read below paths that TensorFlow takes for patterns."""
+"""Tests that models are written and read in directories whose names TensorFlow treats as patterns."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The causal encoder, whose tokens attend to themselves and to the tokens before them only."""
+"""The causal encoder, whose tokens attend only to themselves and to earlier tokens."""
 
 import numpy as np
 import pytest

@@ -23,7 +23,7 @@ QUERY, KEY, VALUE = (scale * random(2, 3, 5, 7) for scale in (0.3, 0.5, 1.0))
 
 
 def attention_output(query, key, value, seed, execution):
-    """Attention under a mask that is no variable, since nobody asks for its gradient."""
+    """Attention with a constant mask, since no code needs the gradient of a mask."""
     return attention.attend(query, key, value, 3 * random(2, 1, 1, 5), seed, 0.3, execution)[0]
 
 
@@ -88,7 +88,7 @@ def test_a_compiled_part_and_its_gradients_equal_those_of_plain_ops(name):
     function, tensors, constants = CASES[name]
     compiled = with_gradients(PARTS, function, tensors, constants)
     has_dropout = any(tensor is SEED for tensor in tensors)
-    # A lone kernel draws the same masks. In plain execution gradients are TensorFlow's own.
+    # A single kernel draws the same masks. With PLAIN, the gradients are TensorFlow's own.
     for execution in (KERNEL,) if has_dropout else (KERNEL, UNCOMPILED, PLAIN):
         for mine, expected in zip(compiled, with_gradients(execution, function, tensors, constants), strict=True):
             np.testing.assert_allclose(mine, expected, atol=2e-5)
@@ -169,7 +169,7 @@ def test_a_compiled_model_gives_every_output_of_a_plain_one():
     ],
 )
 def test_sums_over_rows_are_not_merged_with_what_makes_the_rows(function, shapes, constants):
-    # A merged loop goes column by column and computes its rows anew. At 2,048 x 512 that takes 16 times as long.
+    # A merged loop computes the rows again for each column. At 2,048 x 512 this takes 16 times as long.
     tensors = [shape and tf.cast(random(*shape), tf.bfloat16 if len(shape) > 1 else tf.float32) for shape in shapes]
     floats = [tensor for tensor in tensors if tensor is not None]
 

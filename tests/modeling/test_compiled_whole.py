@@ -90,7 +90,8 @@ def test_in_bfloat16_gradients_are_near_those_of_float32(execution):
     for path, gradient in gradients.items():
         assert gradient.dtype == tf.float32
         size = tf.norm(expected[path])
-        # The bias of a key shifts all scores of a row alike, which a softmax cancels. One of three biases is noise.
+        # The bias of a key adds one number to all scores of a row, and softmax cancels it. So a third of the biases is
+        # noise.
         limit = 0.05 if "query_key_value/bias" in path else 0.03
         assert tf.norm(gradient - expected[path]) < limit * size, path
 
@@ -118,7 +119,8 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     step = traced_step(config, run)
     rows, heads, length = 5, config.num_attention_heads, 17
     scores = rows * heads * length * length
-    # The program computes scores in both directions and keeps none between them. A mask would be as large as states.
+    # Both the forward and the backward pass compute scores, and the program keeps none. A mask would be as large as
+    # states.
     sizes = [
         tensor.shape.num_elements()
         for operation in step.operations
@@ -130,7 +132,7 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == scores]
     states = rows * length * config.hidden_size
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == states and not tensor.dtype.is_floating]
-    # A barrier holds back what they are computed from. Otherwise XLA would keep what it computed before.
+    # A barrier delays the inputs of the recomputation. Otherwise XLA would keep the results of the forward pass.
     barriers = [
         operation for operation in step.operations[step.num_forward :] if operation.type == "XlaOptimizationBarrier"
     ]

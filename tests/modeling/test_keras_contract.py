@@ -1,4 +1,4 @@
-"""Keras' contract: dropout in training, configurations to make layers again from, saving and loading."""
+"""Keras' contract: dropout in training, layers from their configurations, saving and loading."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A last layer that computes its output only where it is read gives the logits and gradients of a whole layer."""
+"""A last layer that computes only the outputs that are read gives the logits and gradients of a whole layer."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def logits_and_gradients(model, execution, **options):
 @pytest.mark.parametrize(
     "changes, parts, execution",
     [
-        # A whole program is the same ops again, and takes XLA ten seconds each.
+        # STEP has the same ops, and each compilation takes XLA ten seconds. One case is therefore enough.
         ({"num_hidden_layers": 2}, PARTS, STEP),
         *(
             (changes, parts, execution)

@@ -1,4 +1,4 @@
-"""Errors for callers from Python speak of arguments."""
+"""Errors for callers from Python name arguments."""
 
 import pytest
 

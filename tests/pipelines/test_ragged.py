@@ -1,4 +1,4 @@
-"""The ragged helpers give the results of TensorFlow's own, in less memory."""
+"""The ragged helpers give the results of TensorFlow's functions, with less memory."""
 
 import tensorflow as tf
 

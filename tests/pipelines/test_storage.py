@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from pipelines import storage
 
-# A directory of each kind: TensorFlow's in-memory file system stands for object stores.
+# Kinds of directories. TensorFlow's in-memory file system represents object stores.
 KINDS = ("local", "remote")
 
 
 @pytest.fixture(params=KINDS)
 def directory(request, tmp_path):
-    """Makes an empty directory; returns its path."""
+    """Makes an empty directory and returns its path."""
     if request.param == "local":
         return str(tmp_path)
     path = f"ram://storage/{request.node.name}"

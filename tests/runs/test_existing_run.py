@@ -1,4 +1,4 @@
-"""What a work directory holds is asked once, and read as it was written."""
+"""The state of a work directory is read once, and read as it was written."""
 
 import json
 import os

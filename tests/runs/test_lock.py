@@ -1,4 +1,4 @@
-"""One run at a time in a work directory."""
+"""Only one run at a time uses a work directory."""
 
 import os
 import signal
@@ -91,7 +91,7 @@ def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch)
 
 def test_a_run_that_another_one_went_on_with_meanwhile_is_refused_under_the_lock(tmp_path):
     workdir, vocabulary = str(tmp_path / "run"), "".join(f"{piece}\n" for piece in VOCABULARY).encode()
-    existing = ExistingRun.read(workdir)  # the command looks,
+    existing = ExistingRun.read(workdir)  # the command reads the state,
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000007"))  # then another run saves and ends
     with pytest.raises(UserError, match="was none when this command looked and is step-00000007 now"):
         pretraining_start.launch(workdir, CONFIG, RUN, vocabulary, existing=existing)

@@ -56,7 +56,7 @@ def write_index(prefix, *tensors, num_shards=1, data_size=64):
 
 
 def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
-    """Writes a table with one data block, which the index names `copies` times. Its checksums are right."""
+    """Writes a table with one data block, which the index names `copies` times. The checksums are correct."""
     handle = varint(0) + varint(len(data_block))
     index_block = block([(b"\xff" * (count + 1), handle) for count in range(copies)])
     trailer, index_trailer = (

@@ -22,7 +22,7 @@ VOCABULARY = 1000
 
 
 def _signatures_of_varying_sizes():
-    """Makes the signatures whose outputs have sizes that the rows of a request decide."""
+    """Makes the signatures whose output sizes depend on the rows of a request."""
 
     @tf.function(
         input_signature=[
@@ -43,7 +43,7 @@ def _signatures_of_varying_sizes():
 
 
 class Tiny(tf.Module):
-    """Signatures of every kind that a request can meet. The signature "which" returns `number`."""
+    """A module with every kind of signature. The signature "which" returns `number`."""
 
     def __init__(self, number):
         super().__init__()
@@ -172,7 +172,7 @@ class Client:
         return self.post(f"/v1/models/{model}:predict", request)
 
     def begin(self, **request):
-        """Sends a request of which the server has the headers, but not the whole body.
+        """Sends the headers of a request and a part of its body, and waits until the server counts the request.
 
         Returns:
             function that sends the rest and returns status and answer. Its attribute `leave` closes the connection

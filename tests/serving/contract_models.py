@@ -19,7 +19,7 @@ def _spans(*words):
 
 
 def _text_outputs():
-    """Kinds that answer for a text or a pair as a whole -> (example inputs, outputs for each example)."""
+    """Kinds with one answer for a whole text or pair -> (example inputs, outputs for each example)."""
     return {
         "fill_mask": (
             {"text": f"The [MASK] of the [MASK] {HOSTILE}"},
@@ -64,7 +64,7 @@ def _text_outputs():
 
 
 def _place_outputs():
-    """Kinds that answer for places in a text -> (example inputs, outputs for each example)."""
+    """Kinds with answers for places in a text -> (example inputs, outputs for each example)."""
     starts, ends = _spans("Ada Lovelace", "Charles Babbage", "London", "Paris")
     words = SENTENCE.replace(".", " .").split()
     return {

@@ -1,4 +1,4 @@
-"""Who may ask: names of hosts, pages of other sites, and bodies that every page may send."""
+"""The requests that the server accepts: names of hosts, pages of other sites, and bodies that any page may send."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Faulty requests get a 4xx with the reason, and the server goes on."""
+"""Faulty requests get a 4xx with the reason, and the server keeps running."""
 
 import base64
 import json
@@ -140,7 +140,7 @@ def test_a_request_over_the_time_limit_is_504_and_its_run_is_ended(base_path):
     batching = BatchingOptions(num_batch_threads=1)
     with running(ModelConfig("tiny", str(base_path)), batching=batching, timeout_ms=200) as client:
         assert client.predict(signature_name="slow", instances=[10**8])[0] == 504
-        # A run that goes on would keep the only thread busy for minutes.
+        # If the run continued, it would keep the only thread busy for minutes.
         wait_for(lambda: client.predict(instances=["x"])[0] == 200)
 
 

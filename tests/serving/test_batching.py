@@ -1,4 +1,4 @@
-"""Dynamic batching: which requests share a run, which wait, and which are refused."""
+"""Dynamic batching: requests that share a run, requests that wait, and requests that are refused."""
 
 import asyncio
 import concurrent.futures
@@ -38,7 +38,7 @@ class Doubling:
 
 
 class Summing(Doubling):
-    """A signature whose output has no batch axis, although its definition says nothing about that."""
+    """A signature whose output has no batch axis, although its definition does not show this."""
 
     def run(self, arrays, options):
         return [super().run(arrays, options)[0].sum()]

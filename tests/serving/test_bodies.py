@@ -44,7 +44,7 @@ def test_compressed_requests_are_answered(client, encoding, compress):
         ("br", BODY, 415, "Content-Encoding 'br' is not known; expected gzip"),
         ("gzip, gzip", gzip.compress(gzip.compress(BODY)), 415, "is not known"),
     ],
-    # gzip writes the time, so that each worker of the tests would make other names.
+    # gzip writes the time, so without these names each test worker would make different ones.
     ids=("large gzip", "large deflate", "no gzip", "cut", "more behind", "empty", "br", "twice"),
 )
 def test_a_body_that_grows_too_large_or_is_not_what_it_says_is_refused(client, encoding, body, status, expected):

@@ -35,7 +35,7 @@ def test_models_come_change_and_go_without_a_restart_and_a_fault_changes_nothing
         path.write_text("model_config_list { config { nam")
         wait_for(lambda: [line for line in log if line.endswith("; the models stay as they are")])
         assert loaded(client) == {"tiny": [1], "new": [5], "later": []}
-        # The labels and the base path of a model change, and two models go.
+        # The labels and the base path of a model change, and two models are removed.
         write(path, entry("tiny", "other", 'version_labels { key: "stable" value: 5 }'))
         wait_for(lambda: loaded(client) == {"tiny": [5]})
         answer = client.post("/v1/models/tiny/labels/stable:predict", {"signature_name": "which", "instances": [0]})

@@ -1,4 +1,4 @@
-"""Connections that keep silent, do not read, or are too many."""
+"""Connections that send nothing, connections that do not read, and too many connections."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Versions from unknown sources: each fails alone, and nothing blocks the loading of others."""
+"""Versions from unknown sources: a faulty version fails, and the other versions are still loaded."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def seal(directory):
 
 
 def describe(text):
-    """Returns a change of export.json."""
+    """Makes a function that writes export.json with this JSON text as a value."""
 
     def change(directory):
         (directory / "export.json").write_text(f'{{"a": {text}}}')
@@ -65,7 +65,7 @@ def declare_a_negative_shape(directory):
     seal(directory)
 
 
-# Change of a sound version -> part of the reason in the status.
+# Change of a valid version -> part of the reason in the status.
 DEFECTS = {
     add_pipe: "2/pipe: is no plain file",
     pipe_for_manifest: "3/manifest.json: is no plain file",

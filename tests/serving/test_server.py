@@ -97,7 +97,7 @@ def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_pat
         port = socket.create_server(("127.0.0.1", 0), reuse_port=False)
         number = port.getsockname()[1]
         port.close()
-        first = server._bind("127.0.0.1", number)  # stands for a server that still loads its models
+        first = server._bind("127.0.0.1", number)  # represents a server that still loads its models
         second = asyncio.ensure_future(
             server.serve(
                 [ModelConfig("tiny", str(base_path))],

@@ -13,7 +13,7 @@ from tests.serving.conftest import running
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
-    """Directories of the small model with numbers 0 and 1, which does little work."""
+    """Directories of the small model with the numbers 0 and 1. The model does little work."""
     directories = [str(tmp_path_factory.mktemp("small") / str(number)) for number in (0, 1)]
     for number, directory in enumerate(directories):
         serving_models.write(directory, number, rounds=100)

@@ -34,12 +34,12 @@ def test_a_new_version_takes_over_and_requests_of_the_old_one_are_finished(base_
         (base_path / "writing-2").rename(base_path / "2")
         wait_for(lambda: states(client).get(2) == "AVAILABLE")
         assert which(client) == [2]
-        assert states(client)[1] == "UNLOADING"  # kept by the accepted request
+        assert states(client)[1] == "UNLOADING"  # the accepted request keeps it
         assert client.post("/v1/models/tiny/versions/1:predict", {"instances": ["x"]})[0] == 404
         assert finish() == (200, {"predictions": [1]})
         wait_for(lambda: states(client) == {1: "END", 2: "AVAILABLE"})
         assert "version 1 unloaded" in log[-1]
-        # Roll back: remove the newest version.
+        # To go back to version 1, remove the newest version.
         shutil.rmtree(base_path / "2")
         wait_for(lambda: states(client) == {1: "AVAILABLE"})
         assert which(client) == [1]

@@ -1,4 +1,4 @@
-"""Large requests: what is refused before it runs, what runs in parts, and answers in pieces."""
+"""Large requests: refusals before the run, runs in parts, and answers in parts."""
 
 import json
 import types

@@ -42,7 +42,7 @@ SETTINGS = dict(
 
 
 def sentence(generator, label):
-    """A sentence of fillers with one word that decides its label, "1" or "0"."""
+    """A sentence of fillers with one word that determines its label, "1" or "0"."""
     words = list(generator.choice(FILLERS, generator.integers(1, 17)))
     words.insert(generator.integers(0, len(words) + 1), str(generator.choice(GOOD if label == "1" else BAD)))
     return " ".join(words) + "."
@@ -86,7 +86,7 @@ def run_on(workdir, table_dir, config=CONFIG, initial=None, strategy=None, **set
 
 
 def finetuned(workdir, config, run, vocabulary, **options):
-    """The results of one fine-tuning run; the options are those of finetuning_start.make_start."""
+    """The results of one fine-tuning run. The options are those of finetuning_start.make_start."""
     return finetune(finetuning_start.make_start(workdir, config, run, vocabulary, **options))
 
 

@@ -1,4 +1,4 @@
-"""Batches: every unit once in an epoch, a function of the position, padded to few lengths."""
+"""Batches have every unit once in an epoch, depend only on the position, and are padded to few lengths."""
 
 import itertools
 
@@ -213,7 +213,7 @@ def test_many_tokens_are_worth_compiling_for():
     features, cost = made(64), 4000
     by_rounds = [batches.is_worth_compiling(features, run(), 8, cost, rounds) for rounds in (1, 2, 3, 5, 10, 100)]
     assert not by_rounds[0] and by_rounds[-1] and by_rounds == sorted(by_rounds)
-    # 64 rows of 61 tokens in one shape: compilation pays when 0.8 of their places exceed the cost of a length.
+    # With 64 rows of 61 tokens in one shape, compilation pays if 0.8 of the places exceed the cost of a length.
     one_shape, enough = run(length_buckets=False), int(cost / (0.8 * 64 * 61)) + 1
     assert batches.is_worth_compiling(features, one_shape, 8, cost, enough)
     assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)

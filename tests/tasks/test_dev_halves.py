@@ -1,4 +1,4 @@
-"""Dev examples in two halves: who is in which, and what a run on random labels reports."""
+"""Dev examples in two halves: the division, and the report of a run on random labels."""
 
 import collections
 import json
@@ -87,7 +87,7 @@ def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
         low, high = run["baseline"]["difference_interval"]
         assert low <= 0 <= high
         assert run["dev_examples"] + run["reported"]["examples"] == 408
-    # The scores that chose the weights are what a run would have reported otherwise.
+    # Without the halves, a run would have reported the scores that chose the weights.
     assert np.mean([run["best"]["score"] for run in figures["runs"]]) > figures["mean"] + 0.03
     assert output.count("no better than the baseline") == 3
 

@@ -49,7 +49,7 @@ def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path
         dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=8),
     )
     figures, _ = run_on(workdir, table_dir, **settings)
-    # metrics.jsonl has seven digits of this score, which is of 3 of the 8 examples.
+    # metrics.jsonl has seven digits of this score. The score covers 3 of the 8 examples.
     assert figures["dev_examples"] == 3 and figures["best"]["score"] == pytest.approx(1 / 3, abs=1e-6)
     shutil.rmtree(newest(workdir))
     _, output = run_on(workdir, table_dir, **settings)

@@ -1,4 +1,4 @@
-"""From texts to rows of ids: truncation, packing, windows."""
+"""Texts become rows of ids: truncation, packing, windows."""
 
 import random
 

@@ -33,10 +33,10 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
     assert output.count("weights from") == 3  # in the masked LM, and in both seeds
     assert "classification accuracy over 2 seeds" in output
     assert "masked_lm/output_bias" in tuned
-    # The directory stands for its best seed.
+    # The directory counts as the run of its best seed.
     best = max(figures["runs"], key=lambda run: run["best"]["score"])
     assert seeds.best_run(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
-    # A second seed without a directory starts with the settings of the first seed, which its config.json holds.
+    # A second seed without a directory starts with the settings in config.json of the first seed.
     shutil.rmtree(tmp_path / "seed-4")
     once_more, _ = launched(tmp_path, {"task": "classification"}, num_seeds=2, start=(None, True, None, None))
     assert once_more["runs"][1]["reported"] == figures["runs"][1]["reported"]

@@ -1,4 +1,4 @@
-"""Texts without labels: files that are scored are refused by their content."""
+"""Texts without labels are refused if the run also scores them, whatever the name of their file."""
 
 import pytest
 

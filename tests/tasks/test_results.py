@@ -1,4 +1,4 @@
-"""What a run says at its end: options to try, and what is wrong with its worst answers."""
+"""The messages at the end of a run: options to try, and the faults of its worst answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Draws of examples: each class in its share, whole sources, the same for the same seed."""
+"""Draws of examples keep the shares of classes, take whole sources, and are the same for the same seed."""
 
 import collections
 import itertools
@@ -17,7 +17,7 @@ def name_of(example):
 
 
 def sorted_table(directory, name, counts):
-    """Writes a table whose lines are sorted by class. Each line has a text of its own."""
+    """Writes a table whose lines are sorted by class. All texts are different."""
     texts = map(" ".join, itertools.permutations(WORDS, 3))
     lines = [f"{next(texts)}\t{label}\n" for label, count in counts.items() for _ in range(count)]
     return written(directory, name, "text\tlabel\n" + "".join(lines))
@@ -78,7 +78,7 @@ def test_classes_without_an_example_in_training_or_dev_are_named(tmp_path):
         "warning: 9 of 10 classes have no dev example (b, c, d, e, f, g and others): the dev scores do not count them; "
         "raise --max_eval_examples, which takes the first ones"
     )
-    assert len(loaded(tmp_path).warnings) == 1  # of dev
+    assert len(loaded(tmp_path).warnings) == 1  # the warning is about dev
 
 
 def test_a_share_is_held_out_by_class_whole_texts_and_alike_for_every_seed(tmp_path):
@@ -91,7 +91,7 @@ def test_a_share_is_held_out_by_class_whole_texts_and_alike_for_every_seed(tmp_p
     ]
     assert parts[:2] == parts[2:]
     train, dev = parts[:2]
-    assert collections.Counter(label for _, label in dev)["b"] == 20  # 10 of 40 texts, which stand there twice
+    assert collections.Counter(label for _, label in dev)["b"] == 20  # 10 of 40 texts, each of which occurs twice
     assert len(train) + len(dev) == 162 and ["only", "one"] in [words for words, _ in train]
     assert not [words for words, _ in dev if words in [others for others, _ in train]]
 

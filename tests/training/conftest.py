@@ -34,7 +34,7 @@ CONFIG = BertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-# For tests that neither compare with the runs below nor depend on the number of layers. It saves a third of the time.
+# For tests that do not compare with the runs below and do not need two layers. It saves a third of the time.
 ONE_LAYER = CONFIG.replace(num_hidden_layers=1)
 WITH_DROPOUT = CONFIG.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 RUN = PretrainingConfig(
@@ -69,7 +69,7 @@ def shards(tmp_path_factory):
 
 @pytest.fixture
 def training_shards(shards):
-    """(training shards, no held-out shards), for tests of training alone. It saves a third of the time of a run."""
+    """(training shards, no held-out shards), for tests of training only. It saves a third of a run's time."""
     return shards[0], []
 
 
@@ -141,6 +141,6 @@ def untrained_run(tmp_path_factory, shards):
 def two_replicas():
     """The strategy of two CPUs that all tests share.
 
-    Several strategies in a process give their collective ops the same numbers, and TensorFlow mixes the ops up.
+    Several strategies in a process give their collective ops the same numbers, and TensorFlow confuses the ops.
     """
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

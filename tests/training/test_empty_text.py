@@ -1,4 +1,4 @@
-"""Text of which no example can be made. A run reports such text and does not wait for an example."""
+"""Text that gives no example. A run reports such text and does not wait for an example."""
 
 import shutil
 

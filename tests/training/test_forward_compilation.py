@@ -1,4 +1,4 @@
-"""Evaluations and predictions with compiled parts equal the plain ones, and are chosen where they save time."""
+"""Compiled parts give the same evaluations and predictions, and are chosen where they save time."""
 
 import numpy as np
 import pytest

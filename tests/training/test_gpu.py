@@ -1,4 +1,4 @@
-"""What is chosen for a GPU, and the form of the step that it runs, here compiled for the CPU."""
+"""The settings that are chosen for a GPU, and the step of a GPU, which these tests compile for the CPU."""
 
 import dataclasses
 import os
@@ -71,7 +71,7 @@ def test_a_deterministic_run_is_compiled_whole_and_refuses_anything_else(on_a_gp
 def test_variables_of_the_environment_are_set_for_a_gpu_and_the_users_stay(monkeypatch, tmp_path):
     names = ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_FORCE_GPU_ALLOW_GROWTH")
     for name in names:
-        monkeypatch.setenv(name, "")  # so that what the test sets is undone
+        monkeypatch.setenv(name, "")  # so that monkeypatch undoes later changes
         monkeypatch.delenv(name)
     monkeypatch.setattr(gpu_environment, "_devices", list)
     gpu_environment.prepare()
@@ -135,7 +135,7 @@ def taken(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **ch
 
 
 def test_the_step_of_a_gpu_gives_the_weights_of_the_plain_one():
-    """Layers that are still frozen, a step that is skipped and a scaled loss are the conditions of its update."""
+    """The update depends on layers that are still frozen, on a skipped step, and on a scaled loss."""
     plain, expected, _ = taken(UNCOMPILED, bad_step=1, optimizer="lamb")
     figures, weights, optimizer = taken(GPU_STEP, bad_step=1, optimizer="lamb", scale=2.0**9)
     assert figures["bad_variable"][1] == plain["bad_variable"][1] >= 0

@@ -61,7 +61,7 @@ def test_a_resumed_run_goes_on_with_the_clock_that_was_used_and_not_with_its_sec
     run = pace.Pace(BUDGET, 0.0)
     taken(run, clock, stack(2), 40.0, 16.0)
     assert run.progress()[0] == pytest.approx(0.2) and (run.seconds(), run.clock()) == pytest.approx((56.0, 24.0))
-    for compiling in (24.0, 20.0):  # each resume compiles anew
+    for compiling in (24.0, 20.0):  # each resumed run compiles again
         run = pace.Pace(BUDGET, run.seconds(), run.clock())
         before = run.progress()[0]
         clock.now += 4.0
@@ -108,7 +108,7 @@ def test_the_time_left_is_known_from_the_first_timed_step_and_compiling_is_no_pa
     taken(run, clock, stack(1, length=8), 30.0)
     taken(run, clock, stack(1), 4.0)
     assert run.mean_step_seconds() == pytest.approx(3.0) and run.seconds_left(4) == pytest.approx(48.0)
-    clock.now += 6.0  # an evaluation, which others like it will follow
+    clock.now += 6.0  # an evaluation; more of them will follow
     assert run.seconds_left(4) == pytest.approx(96.0)
     by_the_clock = pace.Pace(BUDGET, 30.0)
     assert by_the_clock.seconds_left(0) == pytest.approx(90.0)

@@ -210,7 +210,7 @@ def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, tra
 
 
 def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training_shards, monkeypatch):
-    # Each look at this clock adds a tenth of a second, so that the speed of the machine has no effect.
+    # Each reading of this clock adds a tenth of a second, so that the speed of the machine has no effect.
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 10)
     for module in (loop, pace, reporting):

@@ -1,4 +1,4 @@
-"""Text without next-sentence pairs: a start is refused, and no figure is reported that means nothing."""
+"""Text without next-sentence pairs: a start is refused, and no meaningless figure is reported."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ def prepared(directory, num_documents, num_sentences, **more):
 
 
 def test_a_start_is_refused_if_hardly_a_document_has_two_sentences(tmp_path):
-    """Such a text reached a next-sentence accuracy of 1.000 at step 20."""
+    """A run on such a text once had a next-sentence accuracy of 1.000 at step 20."""
     manifests = prepared(tmp_path, 100, lambda i: 2 if i % 20 == 0 else 1, holdout_fraction=0)
     with pytest.raises(UserError, match="100 documents have 105 sentences, so at most 5.0% .* --input_format") as error:
         pretraining_corpora.check_pairs(manifests, RUN)

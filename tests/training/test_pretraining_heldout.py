@@ -48,7 +48,7 @@ def kept_apart(workdir, manifests):
 def test_what_another_corpus_trains_on_is_held_out_by_none(prepare, tmp_path, capsys):
     shared = [document(number) for number in range(60)]
     own = [[[*document(100 * k + number)[:2], document(number)[2]] for number in range(60)] for k in (1, 2)]
-    # The second corpus has the same documents with one white space more, so that no sentence of them is the same.
+    # The second corpus has the same documents with one more space in the sentences, so no sentence is equal.
     spaced = [[sentence.replace(" of", "  of") for sentence in text] for text in shared]
     manifests = prepare((shared + own[0], 1), (spaced + own[1], 2))
     before = records(path for path in PretrainingCorpora.of_manifests(manifests).heldout_shards)

@@ -1,4 +1,4 @@
-"""The clock, the ramps and the lines of runs whose steps take as long as the test says."""
+"""The clock, the ramps and the printed lines of runs whose steps take a time that the test sets."""
 
 import dataclasses
 import os
@@ -22,12 +22,12 @@ BY_THE_CLOCK = dataclasses.replace(
 
 
 class Steps:
-    """Stands for steps.make_train_call: steps that train nothing and take `seconds`, and `compiling` more when new.
+    """Replaces steps.make_train_call. A step trains nothing and takes `seconds`; a new shape takes `compiling` more.
 
     Attributes:
         progress: share of the run at the beginning of each call; None without a time budget.
         shapes: (rows, tokens a row) of each call.
-        stops_after: number of calls after which SIGTERM comes; 0 for never.
+        stops_after: number of calls before SIGTERM; 0 for no SIGTERM.
     """
 
     def __init__(self, sleep):
@@ -36,7 +36,7 @@ class Steps:
 
     def make_train_call(self, *arguments):
         columns = steps.columns(PretrainingObjective())
-        self.known = set()  # each start of a run compiles anew
+        self.known = set()  # each start of a run compiles again
 
         def call(batches, first_step, progress=None, stop=False):
             count, *shape = batches["input_mask"].shape
@@ -57,7 +57,7 @@ class Steps:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only the steps move."""
+    """A clock that only the steps advance."""
     clock = SimpleNamespace(now=1000.0)
     for module in (loop, pace, window):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
@@ -66,7 +66,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def fake_steps(monkeypatch):
-    """A function that puts Steps in place of the real ones. Its argument is the function that lets time pass."""
+    """A function that replaces the real steps by Steps. Its argument is the function that lets time pass."""
 
     def put(sleep):
         fake = Steps(sleep)
@@ -95,7 +95,7 @@ def test_a_run_by_the_clock_goes_on_after_each_stop_where_its_schedule_stood(
         timed_steps.stops_after = begun + num_calls
         with pytest.raises(Interrupted):
             train(workdir, training_shards)
-        # The first call compiles for 10 of the run's 60 seconds, which are no part of the schedule.
+        # The first call compiles for 10 of the run's 60 seconds, which the schedule does not count.
         shares = timed_steps.progress[max(0, begun - 1) :]
         assert np.diff(shares).max() < 0.08, shares
 
@@ -111,7 +111,7 @@ def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_wh
         train(workdir, training_shards)
     _, output = train(workdir, training_shards)
     calls = list(zip(timed_steps.progress, timed_steps.shapes, strict=True))
-    # The batches of a call are made with the share at the beginning of the call before.
+    # The batches of a call use the share at the beginning of the previous call.
     for (share, _), (_, shape) in zip(calls, calls[1:], strict=False):
         assert shape == ((32, 8) if share < 0.2 else (16, 16) if share < 0.4 else (8, 32)), (share, calls)
     assert [shape for _, shape in calls].count((8, 32)) >= 5 and "the run ended within" not in output

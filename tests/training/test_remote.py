@@ -1,4 +1,4 @@
-"""Runs and exports in an object store. TensorFlow's ram:// stands for gs://."""
+"""Runs and exports in an object store. TensorFlow's ram:// represents gs://."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Runs that stop and go on, that start from other runs, and that keep their checkpoints."""
+"""Runs that stop and continue, that start from other runs, and that keep their checkpoints."""
 
 import dataclasses
 import json
@@ -72,7 +72,7 @@ def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restar
 
 @pytest.fixture(scope="module")
 def saved_often(tmp_path_factory, shards):
-    """The work directory of a run with several checkpoints; no test may change it."""
+    """The work directory of a run with several checkpoints. No test may change it."""
     run = dataclasses.replace(RUN, save_checkpoints_steps=3, keep_checkpoints=3, keep_every_steps=9)
     return finished(tmp_path_factory, shards, "often", run=run)[0]
 

@@ -38,7 +38,7 @@ def all_replicas():
 
 @pytest.fixture
 def on_a_tpu(monkeypatch):
-    """Makes the loop treat the CPUs as a TPU: 100 steps a call, and the next batches are made meanwhile."""
+    """Makes the loop treat the CPUs as a TPU. A call has 100 steps, and the host makes the next batches meanwhile."""
     monkeypatch.setattr(strategies, "device_kind", lambda strategy: "TPU")
     taken = []
     real = infeed.Batches.begin
@@ -130,7 +130,7 @@ def batches(count, rows, length, predictions):
 
 @pytest.fixture(scope="module")
 def stand_in():
-    """A TPUStrategy that takes two CPUs for chips, with a model and an optimizer. Its variables lie on the CPUs."""
+    """A TPUStrategy that uses two CPUs as chips, with a model and an optimizer. The variables are on the CPUs."""
     from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 
     class Resolver(tf.distribute.cluster_resolver.TPUClusterResolver):
@@ -210,7 +210,7 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
     assert checkpoints.restore(directory, stand_in.model, stand_in.optimizer)["step"] == 3
 
 
-# TensorFlow's own messages. The first three were seen with 2.20's TPU wheel and 2.21's plain wheel on a machine without
+# Messages of TensorFlow. The first three were seen with 2.20's TPU wheel and 2.21's plain wheel on a machine without
 # a TPU, and with a TPU's name outside of Google Cloud. The others are from TensorFlow's issues (35700) and sources.
 @pytest.mark.parametrize(
     "error, part",

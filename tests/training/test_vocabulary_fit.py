@@ -1,4 +1,4 @@
-"""Text and vocabulary that do not fit are found before a training begins."""
+"""Text that does not fit the vocabulary is found before the training begins."""
 
 import dataclasses
 import os
@@ -22,7 +22,7 @@ def tokenizer(tmp_path):
 
 
 def prepare(directory, unknown_of_20):
-    """A corpus. Of every 20 pieces, the given number is [UNK]."""
+    """A corpus in which this number of every 20 pieces is [UNK]."""
     words = [*WORDS[: 19 - unknown_of_20], *["国"] * unknown_of_20]
     documents = [[" ".join(np.random.RandomState(i).permutation(words)) + "."] * 3 for i in range(40)]
     return {str(directory): preparation.prepare_corpus(str(directory), documents=documents, holdout_fraction=0.0)}

@@ -1,4 +1,4 @@
-"""Vectors of many texts: their order, their files, and what a failure leaves behind."""
+"""Vectors of many texts: their order, their files, and the files after a failure."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ from tests.export.small_model import WEIGHTS
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A sound export of vectors with a LiteRT model."""
+    """A valid export of vectors with a LiteRT model."""
     place = tmp_path_factory.mktemp("vectors")
     own_layout.write(WEIGHTS, str(place / "model"))
     return sentence_vectors.export_embeddings(str(place / "model"), str(place / "vectors"), has_litert=True)

@@ -1,4 +1,4 @@
-"""Rows of plain English text, made outside TensorFlow, against the rows of the tokenizer."""
+"""Rows of plain English text that are made without TensorFlow equal the rows of the tokenizer."""
 
 import numpy as np
 import pytest

@@ -120,7 +120,10 @@ def entropy(attention: np.ndarray) -> np.ndarray:
 
 
 def _strongest(attention, is_special):
-    """(layer, head, from, to) of the largest weight between two words that are not adjacent; None without a pair."""
+    """Finds the largest weight between two words that are not adjacent.
+
+    Returns (layer, head, from, to), or None without such a pair.
+    """
     places = np.arange(len(is_special))
     is_pair = ~(is_special[:, None] | is_special) & (abs(places[:, None] - places) > 1)
     if not is_pair.any():

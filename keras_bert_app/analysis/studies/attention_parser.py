@@ -30,7 +30,7 @@ class Training:
 
     Attributes:
         trees: list of treebank.Tree.
-        remark: str. Which sentences of the file they are.
+        remark: str. A line that says which sentences of the file the trees are.
     """
 
     trees: list
@@ -125,7 +125,7 @@ def parser_table(
 
 
 def _attention_answers(subject, train, dev, log):
-    """(bool [counted], K): whether each counted word of the dev trees gets its head."""
+    """Returns (bool [counted], number of weights); True for a word that gets its head."""
     config = subject.config
     weights = fit(
         train,
@@ -138,7 +138,10 @@ def _attention_answers(subject, train, dev, log):
 
 
 class Arcs:
-    """Pairs of each word that has a head with every other word of its sentence, word after word.
+    """Pairs of a dependent and a candidate for its head, in all sentences.
+
+    Each word that has a head forms a pair with every other word of its sentence. The pairs follow the order of the
+    words.
 
     Attributes:
         trees: list of treebank.Tree.
@@ -198,7 +201,14 @@ class Arcs:
         return rivals[self.counted] == 1
 
     def interval(self, right: np.ndarray) -> tuple[float, float]:
-        """Returns the 95 % interval of the UAS of answers, float [counted]."""
+        """Returns the 95 % interval of the UAS of answers, float [counted].
+
+        Args:
+            right: float [counted], 0 to 1. See right_answers.
+
+        Returns:
+            (lower bound, upper bound).
+        """
         return sentence_bootstrap.share_interval(right, self.sentences)
 
 
@@ -243,7 +253,7 @@ def pair_vectors(encoded: encoded_sentences.Encoded, pairs: np.ndarray) -> np.nd
 
 
 def _map_pairs(subject, arcs, shape, function, log):
-    """float32 [P, *shape]: the results of a function of the pair_vectors of each sentence."""
+    """Applies a function to the pair_vectors of each sentence; float32 [P, *shape]."""
     counts = [pairs.shape[1] for pairs in arcs.pairs]
     ends = np.cumsum(counts)
     result = np.zeros((ends[-1], *shape), np.float32)

@@ -31,7 +31,9 @@ _DEFAULT_SENTENCES = 1000  # minutes of work for an encoder and its untrained ba
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Measures what each head attends to, next to untrained encoders and to uniform attention; clusters the heads.
+    """Measures what each head attends to, compares it with baselines, and clusters the heads.
+
+    The baselines are untrained encoders and uniform attention.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -154,7 +156,11 @@ def head_shares(attention: np.ndarray, token_ids: np.ndarray, sep_id: int, is_pu
 
 
 def _corpus_shares(subject, texts, is_punctuation, log):
-    """(float [L, N, patterns], means over tokens; Distances; float [2, L, N, patterns], the means' 95 % intervals)."""
+    """Measures the patterns of all heads over a corpus.
+
+    Returns (float [L, N, patterns], means over tokens; Distances; float [2, L, N, patterns], the means' 95 %
+    intervals).
+    """
     sums, sizes, distances = [], [], Distances()
     rows = [(text.pieces, None) for text in texts]
     # Sentences come by length, so the distances use sentences at equal steps.
@@ -246,7 +252,7 @@ def _layer_table(shares, others):
 
 
 def _kind(head):
-    """The pattern with the most attention of a head, if it is at least a quarter, else "broad"."""
+    """The pattern with the most attention of a head, or "broad" if its share is below one quarter."""
     at = int(np.argmax(head[:-1]))
     return PATTERNS[at] if head[at] >= 0.25 else "broad"
 
@@ -296,7 +302,7 @@ def _distance_table(distances, others, shape):
 
 
 def _verdicts(shares, bounds, uniform):
-    """Remarks that compare the heads with those of BERT-base in Clark et al."""
+    """Remarks that compare the heads with BERT-base in Clark et al."""
 
     def heads_over_half(at):
         return [head_name(*head) for head in np.argwhere(bounds[0, ..., at] > _MOST)]
@@ -316,7 +322,7 @@ def _verdicts(shares, bounds, uniform):
             ", so it shows."
             if neighbours
             else ", so it does not show."
-            if bounds[1, ..., 3:5].max() < _MOST  # of the previous and the next token
+            if bounds[1, ..., 3:5].max() < _MOST  # places of "previous" and "next"
             else ", but some may be: it cannot be told."
         ),
         "They found over half of the attention of middle layers on [SEP], and the broadest heads in the first "

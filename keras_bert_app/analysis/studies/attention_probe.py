@@ -1,7 +1,7 @@
 """A probe of the attention of all heads between two words.
 
-See Coenen et al. 2019, Visualizing and Measuring the Geometry of BERT. The attention of every head from one word to the
-other one and back gives a vector of 2 L N numbers. A linear classifier predicts from the vector whether the tree joins
+See Coenen et al. 2019, Visualizing and Measuring the Geometry of BERT. A vector of 2 L N numbers holds the attention of
+every head between two words, in both directions. A linear classifier predicts from the vector whether the tree joins
 the two words, and by which relation. The same classifier also learns a control task (control_tasks.random_labels), in
 which the first word of a pair decides on a random answer.
 
@@ -47,7 +47,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Findings.
 
     Raises:
-        UserError: a file has no pair of words for a question, or the training pairs have one label.
+        UserError: a file has no pair of words for a question, or the training pairs have only one label.
     """
     (train_trees, train_remark), (dev_trees, dev_remark) = (
         _read(subject, path, options.most_sentences()) for path in (options.train_file, options.dev_file)
@@ -93,8 +93,8 @@ class _Answers:
     """The answers of all probes to the same n questions of one task.
 
     Attributes:
-        right: dict of a name of _PROBES -> float [n]. Whether each answer is right, or the share of seeds with a right
-            answer where the questions of all seeds are the same.
+        right: dict of a name of _PROBES -> float [n]. Whether each answer is right. If all seeds have the same
+            questions, it is the share of seeds with a right answer.
         sentences: int64 [n]. The sentence of each question.
         accuracies: dict of a name of _PROBES -> list of accuracies, one for each run.
     """
@@ -138,7 +138,9 @@ def _task_answers(task, seeds, drawn, encoded, untrained, words, log):
             right_answers(_vectors(random[0], train), train.labels, _vectors(random[1], dev), dev.labels)
         )
         if task == TASKS[2] and runs["attention"]:
-            continue  # this task draws no pairs, so the other answers do not depend on the seed; one control is enough
+            # This task draws no pairs, so the answers of the remaining probes do not depend on the seed. One control
+            # task is enough.
+            continue
         own = [_vectors(vectors, pairs) for vectors, pairs in zip(encoded, (train, dev), strict=True)]
         control = _control_labels(train, dev, words, seed)
         runs["control"].append(right_answers(own[0], control[0], own[1], control[1]))
@@ -172,7 +174,10 @@ def _control_labels(train, dev, words, seed):
 
 
 def _read(subject, path, max_sentences):
-    """(trees of a file, taken evenly of those that fit into the encoder's positions, remark on the others)."""
+    """Reads the trees that fit into the encoder's positions, and takes some of them at equal steps.
+
+    Returns (trees, remark on the number of sentences that were read and left out).
+    """
     read = treebank.read_trees(path, max_sentences)
     fitting, left_out = encoded_sentences.fitting(subject, read, path)
     trees = evenly_spaced(fitting, _MOST_SENTENCES)
@@ -189,7 +194,7 @@ def _drawn(options, train_trees, dev_trees, task, relations, seed):
         [Pairs of the training file, Pairs of the dev file].
 
     Raises:
-        UserError: a file has no pair for the task, or the training pairs have one label.
+        UserError: a file has no pair for the task, or the training pairs have only one label.
     """
     generator, pairs_by_file = np.random.default_rng(seed), []
     for path, trees in ((options.train_file, train_trees), (options.dev_file, dev_trees)):
@@ -236,7 +241,7 @@ def right_answers(
 
 
 def _encoded(subject, train_trees, dev_trees, log):
-    """For each file a list with float16 [2 L N, W, W] for each tree."""
+    """The attention between all words: for each file a list with float16 [2 L N, W, W] for each tree."""
     result = []
     for trees in (train_trees, dev_trees):
         attention_by_tree = [None] * len(trees)

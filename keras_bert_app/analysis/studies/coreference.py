@@ -21,7 +21,7 @@ SUMMARY = "heads that look from a mention to its antecedent, beside the nearest 
 NEEDS = ("dev_file",)
 
 _NUM_EXAMPLES = 6
-_FEWEST = 50  # mentions of a kind that a remark needs; fewer would show luck
+_FEWEST = 50  # a remark needs this many mentions of a kind; fewer would show luck
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
@@ -147,7 +147,10 @@ def head_answers(subject: Subject, windows: list[Window], log: Callable[[str], N
 
 
 def bootstrap_groups(places: Places, asked: np.ndarray) -> np.ndarray | None:
-    """Groups questions for intervals: by document, of one document by window, of one window each by itself.
+    """Groups questions for intervals.
+
+    The groups are documents. If there is one document, they are windows. If there is one window, each question is a
+    group.
 
     Args:
         places: Places.
@@ -161,7 +164,7 @@ def bootstrap_groups(places: Places, asked: np.ndarray) -> np.ndarray | None:
 
 
 def fair_answers(places: Places, asked: np.ndarray, answers: np.ndarray) -> np.ndarray:
-    """Takes the answers of the head that is best on the other half of the questions.
+    """Selects the answers of the head that is best on the opposite half of the questions.
 
     Args:
         places: Places.

@@ -2,9 +2,9 @@
 
 See Tenney et al. 2019, BERT Rediscovers the Classical NLP Pipeline. One probe reads each layer, and one more probe
 reads a learned mix of all layers. The centre of gravity of the mix says where the encoder solves a task. The same
-probes also learn a control task (control_tasks), which says how much of the accuracy they could learn by heart.
+probes also learn a control task (control_tasks), which shows how much of the accuracy the probes could memorize.
 
-One half of the dev documents chooses the best layer. Every accuracy is that of the other half.
+One half of the dev documents serves to choose the best layer. Every accuracy comes from the second half.
 
 Dimensions: L layers, n items.
 """
@@ -25,7 +25,9 @@ NEEDS = ("train_file", "dev_file")
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Trains the probes of each task, and compares them with control tasks, majority and untrained encoders.
+    """Trains the probes of each task, and compares them with baselines.
+
+    The baselines are control tasks, the most frequent label and untrained encoders.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -36,7 +38,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Findings.
 
     Raises:
-        UserError: see check; or a file has no items, or only one dev sentence has.
+        UserError: see check; a file has no items, or only one dev sentence has items.
     """
     check(options)
     sources = _read(subject, options)
@@ -116,7 +118,10 @@ def _tasks(subject, sources, log):
 
 
 def _untrained_answers(subject, sources, seeds, log):
-    """dict of task name -> float [n]: the mix of all layers of encoders with random weights, mean over seeds."""
+    """Trains probes of the mix of all layers of encoders with random weights.
+
+    Returns a dict of task name -> float [n], the share of seeds with a right answer.
+    """
     answers = {}
     for seed in seeds:
         log(f"another encoder of random weights, seed {seed}")
@@ -181,7 +186,7 @@ def _centre_table(answers):
 
 
 def _layer_tables(answers):
-    """The accuracy of each layer, and that of the control task."""
+    """Tables of the accuracy by layer, for the tasks and for their control tasks."""
     for title, values in (("Accuracy", "by_layer"), ("Control accuracy", "control")):
         columns = [cell for name in answers for cell in (name, "low", "high")]
         rows = [
@@ -250,7 +255,10 @@ def _remarks(answers, options, tasks, sources):
 
 
 def _order_remark(answers):
-    """Says whether the centres of gravity are in the order of Tenney et al., with the intervals of their distances."""
+    """Says whether the centres of gravity are in the order of Tenney et al.
+
+    The remark gives the intervals of the distances between the centres.
+    """
     centres = {name: own.centres() for name, own in answers.items()}
     names, num_layers = list(answers), next(iter(answers.values())).shares.shape[1] - 1
     gaps = [

@@ -1,9 +1,9 @@
 """Commonsense of a masked LM without training: which of four endings follows a beginning.
 
-Each ending is scored by the pseudo-log-likelihood of its pieces after the beginning, in three ways. The best way of one
-half of the beginnings is counted on the other half. The literature reports a failure:
-BERT's knowledge of language is little help with what happens in the world (Ettinger 2020, What BERT Is Not). CODAH
-(Chen et al. 2019) was written to make models fail. For fine-tuning see finetune --task=codah.
+The analysis scores each ending in three ways, all of them by pseudo-log-likelihood. One half of the beginnings serves
+to choose the best way, and the opposite half to measure it. The literature reports a failure: BERT's knowledge of
+language helps little to predict events in the world (Ettinger 2020, What BERT Is Not). CODAH (Chen et al. 2019) was
+written to make models fail. For fine-tuning see finetune --task=codah.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
 
 
 def _best_of_other_half(right):
-    """The share of right answers of the way that is best on the other half, or None for one beginning.
+    """The accuracy of the way that is best on the opposite half; None for one beginning.
 
     Args:
         right: float [examples, ways].
@@ -200,9 +200,9 @@ def measures(scores: np.ndarray, length: int) -> tuple[float, float, float, int]
 
 
 def right_shares(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Says for each example whether the highest score is that of the right ending.
+    """Says for each example whether the right ending has the highest score.
 
-    If several endings share the highest score, the right one counts by its share.
+    If n endings share the highest score, a right one among them counts 1/n.
 
     Args:
         scores: float [examples, endings].

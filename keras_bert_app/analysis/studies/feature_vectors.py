@@ -1,7 +1,7 @@
 """Token vectors of chosen layers, with words and their places.
 
-The vectors and the format are those of google-research/bert's extract_features.py, with additions. A line of the input
-is one text, or two texts with " ||| " between them. The vectors are written to two files.
+The vectors and the format follow google-research/bert's extract_features.py, with additions. A line of the input is one
+text, or two texts with " ||| " between them. The vectors are written to two files.
 
 features.jsonl has one line for each text. As in extract_features.py, linex_index is the number of the line from 0, and
 features has an entry for each token. An entry has the token and its layers. A layer has index (from 0, -1 is the last)
@@ -65,7 +65,7 @@ class Row(typing.NamedTuple):
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Writes the token vectors, and compares their lengths and cosines with those of an untrained encoder.
+    """Writes the token vectors, and compares their lengths and cosines with an untrained encoder.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -123,10 +123,10 @@ def checked_layers(layers: Sequence[str], num_layers: int) -> list[int]:
         num_layers: int. The number of layers of the encoder.
 
     Returns:
-        list of int, as given.
+        list of int, in the given order. Negative numbers stay negative.
 
     Raises:
-        UserError: one of them is no number or no layer, or there is none.
+        UserError: an entry is no number or no layer, or there is no entry.
     """
     for layer in layers:
         if not re.fullmatch(r"-?\d+", layer) or not -num_layers - 1 <= int(layer) <= num_layers:
@@ -227,7 +227,7 @@ def _jsonl(rows, encoded, layers, vocabulary):
 
 
 def _table(encoded, baseline, layers):
-    """The lengths of vectors, and the cosine of two random ones, next to those of an untrained encoder."""
+    """The table of vector lengths and mean cosines, next to an untrained encoder."""
 
     def length_and_cosine(vectors):
         lengths = np.linalg.norm(vectors, axis=1)

@@ -23,7 +23,7 @@ NEEDS = ("dev_file",)
 
 DIRECTIONS = ("dependent->head", "head->dependent")
 _LONGEST_OFFSET = 10
-_FEWEST = 50  # words of a relation; with fewer, the best of many heads is the luckiest one
+_FEWEST = 50  # words of a relation; with fewer words the best of many heads may be only the luckiest one
 _MOST_MAPS = 8
 ALL = "(all but punct)"
 
@@ -31,7 +31,7 @@ ALL = "(all but punct)"
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
     """Compares the best head for each relation with the best fixed offset and with untrained encoders.
 
-    With a training file, a parser that weighs all heads follows (attention_parser).
+    With a training file, the analysis also trains a parser that weighs all heads (attention_parser).
 
     Args:
         subject: Subject. The encoder to look into.
@@ -123,7 +123,7 @@ def relation_names(trees: list[treebank.Tree]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """The words of all trees that count: those with another relation than root or punct.
+    """The words of all trees that count: all words except words with the relation root or punct.
 
     Attributes:
         sentences: int64 [T]. The number of each word's tree.
@@ -172,7 +172,7 @@ def head_answers(subject: Subject, trees: list[treebank.Tree], log: Callable[[st
         log: Callable. Receives progress lines.
 
     Returns:
-        bool [T, 2, L, N]. Whether each answer is right; axis 1 is that of DIRECTIONS.
+        bool [T, 2, L, N]. Whether each answer is right; axis 1 follows DIRECTIONS.
     """
     config, right_by_tree = subject.config, [None] * len(trees)
     encoded = encoded_sentences.encode(subject, [tree.words for tree in trees], with_attention=True)
@@ -218,13 +218,13 @@ def relations_of(tree: treebank.Tree, number_of: dict[str, int]) -> np.ndarray:
 
 
 def answers(attention: np.ndarray) -> np.ndarray:
-    """Finds the answer of each head: the word that it takes for the head of each word.
+    """Finds the syntactic head that each attention head predicts for each word.
 
     Args:
         attention: float [L, N, W + 2, W + 2]. See Encoded.word_attention; at least two words.
 
     Returns:
-        int64 [2, L, N, W]. Axis 0 is that of DIRECTIONS.
+        int64 [2, L, N, W]. Axis 0 follows DIRECTIONS.
     """
     attention = attention[:, :, 1:-1, 1:-1].copy()
     diagonal = np.arange(attention.shape[-1])
@@ -239,7 +239,7 @@ def _row(name, relation, words, is_right, untrained):
         relation: int. The place of the relation among R.
         words: Words.
         is_right: bool [T, 2, L, N]. See head_answers.
-        untrained: list. The same of encoders with random weights.
+        untrained: list of bool [T, 2, L, N]. Like is_right, for encoders with random weights.
 
     Returns:
         (cells, (direction, layer, head) of the best head).

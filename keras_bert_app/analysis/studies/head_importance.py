@@ -3,8 +3,8 @@
 See Michel et al. 2019, Are Sixteen Heads Really Better than One?
 
 The importance of a head is the expected absolute gradient of the loss with respect to a gate of 1 on its output
-(equation 2). It is divided by the l2 norm of its layer (section 4.1, after Molchanov et al. 2017). Then the heads are
-closed, the least important first.
+(equation 2). It is divided by the l2 norm of its layer (section 4.1, after Molchanov et al. 2017). Then the analysis
+closes the heads, the least important first.
 
 Dimensions: L layers, N heads of each, T heads of all layers, B rows of a batch.
 """
@@ -31,7 +31,7 @@ NEEDS = ()
 MODEL_FROM = "workdir"
 
 PERCENTS = tuple(range(0, 101, 10))  # 100 % shows what all heads together are worth
-_KEPT = 0.9  # share of that worth, for the remark
+_KEPT = 0.9  # the remark says how many heads can be closed while this share of their worth stays
 
 
 check = head_tasks.check
@@ -254,7 +254,7 @@ def _verdict(name, ours, random, is_better_high):
         )
 
     def most(scores):
-        # The share before the score first falls short, not a later one that happens to reach it again.
+        # The share before the score first falls short. A later share may reach the score again by chance.
         return PERCENTS[np.flatnonzero(scores < ours[-1] + _KEPT * worth)[0] - 1]
 
     means, gains = random.mean(axis=1), np.mean(ours[1:-1]) - np.mean(random[1:-1], axis=0)

@@ -1,7 +1,8 @@
 """Heads removed from the weights: the cost and the gain of a smaller model.
 
-See Michel et al. 2019, section 4 and table 4. The least important heads are removed, except the last one of each layer.
-The smaller model computes the same as the whole model with gates of 0 on those heads, with smaller kernels.
+See Michel et al. 2019, section 4 and table 4. The analysis removes the least important heads, but keeps at least one
+head in each layer. The smaller model has smaller kernels. It computes the same as the whole model with gates of 0 on
+the removed heads.
 """
 
 import shlex
@@ -30,7 +31,7 @@ SUMMARY = "heads removed for real: parameters, latency and score beside the whol
 NEEDS = ()
 MODEL_FROM = "workdir"
 
-_SAME = 1e-5  # float32: products of other sizes sum in another order
+_SAME = 1e-5  # float32: matrix products of different sizes add in different orders
 _NUM_ROWS, _LENGTH = (1, 16), 128
 
 
@@ -49,7 +50,7 @@ def check(options: Options) -> None:
 
 
 def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -> Findings:
-    """Removes the least important heads, and compares size, latency and score with those of the whole model.
+    """Removes the least important heads, and compares size, latency and score with the whole model.
 
     Args:
         subject: Subject or None. The model to look into; not needed with a workdir.
@@ -106,7 +107,7 @@ def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -
 
 
 def _compare_scores(task, smaller, heads):
-    """(dict of whole, closed and pruned -> dict of scores; see largest_difference)."""
+    """Returns (dict of whole, closed and pruned -> dict of scores, result of largest_difference)."""
     counts = task.model.config.head_counts
     gates, call = head_importance.gated_call(task)
     scores = {"whole": task.score(call)}
@@ -177,7 +178,7 @@ def _accuracy_remark(scores, num_scored):
 def convert_command(options: Options, model: BertPretrainer | None, flag: str) -> str:
     """Builds the command that writes the pruned model.
 
-    The command writes a fine-tuned run for a run, else a model in this package's layout.
+    For a fine-tuned run the command writes a run. Otherwise it writes a model in this package's layout.
 
     Args:
         options: Options. Uses workdir or else init_checkpoint.
@@ -198,10 +199,10 @@ def convert_command(options: Options, model: BertPretrainer | None, flag: str) -
 
 
 def heads_to_prune(order: np.ndarray, counts: Sequence[int], number: int) -> dict[int, list[int]]:
-    """Takes the first heads of an order, except the last one that is left of a layer.
+    """Takes the first heads of an order, but leaves at least one head in each layer.
 
     Args:
-        order: int [heads]. All heads; the first ones go first.
+        order: int [heads]. All heads, in the order of their removal.
         counts: sequence of int. The number of heads of each layer.
         number: int. How many heads to take.
 

@@ -1,7 +1,8 @@
 """Minimal pairs: whether a masked language model finds the good sentence likelier than the bad one.
 
-Each line of the file has a good sentence, a tab, and a bad sentence that differs only in the fault (Linzen et al. 2016;
-BLiMP, Warstadt et al. 2020). Both are scored by pseudo-log-likelihood (Salazar et al. 2020, section 4.3).
+Each line of the file has a good sentence, a tab, and a bad sentence that differs only in the fault. See Linzen et al.
+2016, and BLiMP (Warstadt et al. 2020). The pseudo-log-likelihood scores both sentences (Salazar et al. 2020, section
+4.3).
 """
 
 import os
@@ -90,7 +91,7 @@ def _verdict(results, interval):
 
 
 def _fitting_pairs(subject, options):
-    """(pairs that fit, pieces of all good and then of all bad sentences, number of the other pairs)."""
+    """(pairs that fit, pieces of all good and then of all bad sentences, number of pairs left out)."""
     pairs = read_pairs(options.pairs_file, options.most_sentences())
     good, bad = (piece_ids(subject.tokenizer, list(side)) for side in zip(*pairs, strict=True))
     kept = [

@@ -2,10 +2,10 @@
 
 See Hewitt and Manning 2019, A Structural Probe for Finding Syntax in Word Representations. tree_probe trains two linear
 maps to k dimensions. With the first, the squared distance of two mapped words is their distance in the tree. With the
-second, the squared length of a mapped word is its depth. The same probe also learns trees that word types decide
-(control_tasks.control_trees), which says how much it can learn by heart.
+second, the squared length of a mapped word is its depth. The same probe also learns control trees, which random draws
+for word types decide (control_tasks.control_trees). These trees show how much the probe can memorize.
 
-One half of the dev documents chooses the best layer. Every score is that of the other half.
+One half of the dev documents serves to choose the best layer. Every score comes from the second half.
 
 Dimensions: L layers, S reported sentences, M sentences of one length, W words.
 """
@@ -33,13 +33,15 @@ from keras_bert_app.errors import UserError
 SUMMARY = "trees in the vectors, by layer: distances and depths after a linear map of low rank"
 NEEDS = ("train_file", "dev_file")
 
-_HEADINGS = ("UUAS", "distance Spearman", "root accuracy", "depth Spearman")  # of tree_scores.MEASURES
+_HEADINGS = ("UUAS", "distance Spearman", "root accuracy", "depth Spearman")  # headings for tree_scores.MEASURES
 _FAR = 0.1  # the lower bound of a difference that a remark calls far
 _NUM_DRAWN, _DRAWN_LENGTHS = 4, range(9, 15)
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Trains the probe on every layer, and compares it with control trees, untrained encoders and a chain.
+    """Trains the probe on every layer, and compares it with baselines.
+
+    The baselines are control trees, untrained encoders and a chain of words.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -95,7 +97,7 @@ def _read(subject, path, max_sentences):
     """Reads the trees that fit into the encoder's positions.
 
     Returns:
-        (list of treebank.Tree, str): the trees, and a remark on the others.
+        (list of treebank.Tree, str): the trees that fit, and a remark on the trees that do not.
 
     Raises:
         UserError: no tree has two words.
@@ -107,7 +109,10 @@ def _read(subject, path, max_sentences):
 
 
 def _reported(options, dev_trees, groups):
-    """bool [trees]: the half whose scores are reported. Raises UserError if less than two trees have an edge."""
+    """Selects the half whose scores are reported, bool [trees].
+
+    Raises UserError if less than two trees have an edge.
+    """
     is_reported = split_halves.reported_half(
         tree_scores.sentences_of(groups).edges > 0,
         np.array([tree.document for tree in dev_trees]),

@@ -1,8 +1,8 @@
 """The most surprising pieces of texts by masked LM, and a test of surprise as a detector.
 
-The surprisal of a piece is -log2 p(piece | all others), in bits; each piece is masked in turn (Salazar et al. 2020).
-The test plants a fault: in each text, one word of one piece is replaced by such a word of another text. The most
-surprising piece should be the planted one.
+The surprisal of a piece is -log2 p(piece | all other pieces), in bits. The model sees each text with one piece masked
+at a time (Salazar et al. 2020). The test plants a fault: in each text, it replaces a word of one piece by a word of one
+piece from another text. The most surprising piece should be the planted one.
 """
 
 from collections.abc import Callable
@@ -149,9 +149,9 @@ def _planted_accuracy(subject, planted, places, unigrams, log):
 
 
 def plant(pieces: list[np.ndarray], vocabulary: list[str], seed: int) -> tuple[list[np.ndarray], list[int]]:
-    """Replaces a word of one piece in each text by such a word of another text, with another spelling.
+    """Replaces a word of one piece in each text by a different word of one piece from another text.
 
-    Only words of letters are taken out or put in. Texts without such a word are left out.
+    Only words of letters take part. The result leaves out texts without such a word.
 
     Args:
         pieces: list of int32 arrays. The pieces of each text.
@@ -184,7 +184,7 @@ def plant(pieces: list[np.ndarray], vocabulary: list[str], seed: int) -> tuple[l
 def hits(scores: list[np.ndarray], where: list[int]) -> float:
     """Computes how often the highest score of a text stands at a given place.
 
-    If several places share the highest score, the given one counts by its share.
+    If n places share the highest score, the given one among them counts 1/n.
 
     Args:
         scores: list of float arrays, one for each text.

@@ -5,8 +5,8 @@ of vectors of length 1, by cosine, with the best number of clusters from 2 to 5.
 vector is of the same document. In one document a word mostly has one sense (Gale, Church and Yarowsky 1992, One Sense
 Per Discourse).
 
-Self-similarity is that of Ethayarajh 2019, How Contextual are Contextualized Word Representations?: the mean cosine of
-a word's vectors, minus that of random words.
+Self-similarity is the mean cosine of a word's vectors, minus the mean cosine of random words. See Ethayarajh 2019, How
+Contextual are Contextualized Word Representations?
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Findings.
 
     Raises:
-        UserError: the corpus contains a word too rarely, or no text can contain it.
+        UserError: the corpus contains a word too rarely, or no text can contain the word.
     """
     require_layers(subject.config)
     words = tuple(dict.fromkeys(options.words))
@@ -138,7 +138,10 @@ def _values(scores, other_scores, trained, similarity):
 
 
 def _similarity(corpus, vectors, word):
-    """float [L + 1]: the mean cosine of a word's vectors in different sentences, minus that of random words."""
+    """Computes the self-similarity of a word, float [L + 1].
+
+    It is the mean cosine of the word's vectors in different sentences, minus the mean cosine of random words.
+    """
     contexts = corpus.contexts[corpus.places[word][:, 0]]
     return occurrences.mean_cosine_apart(vectors.words[word], contexts) - vectors.random_cosine
 
@@ -293,7 +296,10 @@ def _verdicts(words, scores, other_scores, trained):
 
 
 def _rank_correlations(trained):
-    """(rank correlation of the layer from 1 on with the self-similarity of all words, its 95 % interval over words)."""
+    """Computes the rank correlation of the layers from 1 on with the self-similarity of all words.
+
+    Returns (rank correlation, its 95 % interval over words).
+    """
 
     def correlation(counts):
         means = counts @ trained.similarities / counts.sum(axis=1, keepdims=True) - trained.random_cosine

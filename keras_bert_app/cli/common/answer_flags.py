@@ -1,4 +1,4 @@
-"""The flags that `evaluate` and `predict` share. They replace options of the run when it answers."""
+"""The flags that `evaluate` and `predict` share. They override options of the run."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ from keras_bert_app.cli.common import config_flags, written_places
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from pipelines import storage
 
-flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
+flags.disclaim_key_flags()  # --help then lists them under the command that calls `define`
 
 _NAMES = (
     "max_seq_length",
@@ -24,7 +24,7 @@ _NAMES = (
     "precision",
     "strategy",
 )
-# Files of answers without their endings, and the files that the servers of tasks expect (Task.answer_files).
+# Names of answer files without their endings, and the files that the servers of tasks expect (Task.answer_files).
 _ANSWERS = ("predictions", "nbest_predictions", "null_odds", "probabilities", "scores")
 _SERVER_FILES = frozenset(
     f"{name}.tsv"
@@ -36,7 +36,7 @@ def define() -> Callable[[], dict]:
     """Defines the flags.
 
     Returns:
-        A function that returns the values that the user set, as keyword arguments of tasks.scoring.opened.
+        A function. It returns the values that the user set, as keyword arguments of tasks.scoring.opened.
     """
     fields = [field for field in dataclasses.fields(FinetuningConfig) if field.name in _NAMES]
     given = config_flags.define_flags(fields, default="By default the run's.")
@@ -53,10 +53,10 @@ def check_new_answers(output_dir: str) -> None:
     """Refuses to replace answers in a directory, unless the user gave --overwrite.
 
     Args:
-        output_dir: value of --output_dir.
+        output_dir: str. The value of --output_dir.
 
     Raises:
-        UserError: a file of answers is there already.
+        UserError: the directory has a file of answers already.
     """
     names = [
         name

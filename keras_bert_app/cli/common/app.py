@@ -1,4 +1,4 @@
-"""The frame of all commands: quick --help, one-line errors with exit code 2, and a quiet TensorFlow."""
+"""The start of all commands: quick --help, one-line errors with exit code 2, and a quiet TensorFlow."""
 
 import contextlib
 import gc
@@ -33,18 +33,18 @@ def run(
     writes: Mapping[str, str] = MappingProxyType({}),
     grouped: GroupedFlags | None = None,
 ) -> None:
-    """Parses the flags and runs main. Errors that concern the user become one line and exit code 2.
+    """Parses the flags and runs main. An error of the user becomes one line and exit code 2.
 
-    If the reader of the output leaves (head, or a tee that died), a command goes on with its work, but a listing ends.
+    The reader of the output may leave, such as head or a killed tee. A command then goes on, but a listing ends.
 
     Args:
         main: function of the list of positional arguments.
-        description: the text that --help prints above the flags.
-        is_listing: whether the printed output is all that the command does, or a function of no arguments that tells.
-        takes_arguments: whether the command accepts positional arguments. Otherwise they are an error.
-        instead_of_arguments: the advice of that error.
-        writes: dict name of each flag that says where the command writes -> what may be there; see written_places.
-        grouped: the groups of the command's flags; without groups --help lists all flags.
+        description: str. The text that --help prints above the flags.
+        is_listing: bool, or a function without arguments that returns it. Whether the command only prints.
+        takes_arguments: bool. Whether the command accepts positional arguments. If not, they are an error.
+        instead_of_arguments: str. The advice in that error.
+        writes: dict name of a flag for an output place -> the kind of data that may be there; see written_places.check.
+        grouped: GroupedFlags. The groups of the command's flags; without groups --help lists all flags.
     """
 
     def checked_main(arguments):
@@ -61,7 +61,7 @@ def run(
 
 
 def _check_places(writes):
-    # TensorFlow lists remote places. Its messages at the start must stay hidden.
+    # TensorFlow lists remote places. Its start-up messages must stay hidden.
     is_remote = any(storage.is_remote(flags.FLAGS[flag].value or "") for flag in writes)
     with quiet_start() if is_remote else contextlib.nullcontext():
         written_places.check(writes)
@@ -123,7 +123,7 @@ def _guarded(main, arguments, output):
 def _advice(message):
     if "No space left" in str(message):
         return "make room there and give the same command again"
-    if re.search("OOM|[Oo]ut of memory", str(message)):  # TensorFlow's word, and XLA's
+    if re.search("OOM|[Oo]ut of memory", str(message)):  # the words of TensorFlow and of XLA
         return (
             "lower --batch_size"
             if "batch_size" in flags.FLAGS
@@ -133,7 +133,7 @@ def _advice(message):
 
 
 def _is_about_a_file(error):
-    """Whether an error comes from tf.io.gfile. The test works by name, so that it does not load TensorFlow."""
+    """Returns whether an error comes from tf.io.gfile. It compares names, so it does not load TensorFlow."""
     names = (
         "NotFoundError",
         "PermissionDeniedError",
@@ -151,10 +151,13 @@ def _fail(message):
 
 
 def required(*names: str) -> list:
-    """The values of flags that the user must give.
+    """Returns the values of flags that the user must give.
 
     Args:
-        names: names of flags.
+        *names: str. Names of flags.
+
+    Returns:
+        list: the values in the order of the names.
 
     Raises:
         UserError: a flag is empty.
@@ -167,15 +170,15 @@ def required(*names: str) -> list:
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Imports TensorFlow and hides its start-up messages, and those of imports within the block.
+    """Imports TensorFlow, and hides its messages and those of imports within the block.
 
     The messages appear only if an import fails.
     """
     tpu_wheels.check()
     gpu_environment.prepare()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # TensorFlow uses oneDNN's matrix products by default only on CPUs with instructions for neural networks. Training
-    # is faster with them on CPUs that have AVX2 only, too.
+    # By default TensorFlow uses oneDNN's matrix products only on CPUs with instructions for neural networks. They also
+    # make training faster on CPUs with AVX2 only.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with screen.hidden_chatter(), _without_collection():
         with _without_extras_of_keras():
@@ -189,9 +192,10 @@ def quiet_start() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_extras_of_keras():
-    """Hides packages that Keras imports if they are installed. They take a third of the time of TensorFlow's import.
+    """Hides packages that Keras imports if they are installed.
 
-    Keras needs them for wrappers and pictures that no command uses. Modules of this project can import them afterwards.
+    They take a third of the time of TensorFlow's import. Keras needs them for wrappers and pictures that no command
+    uses. Modules of this project can import them afterwards.
     """
     hidden = [name for name in _EXTRAS_OF_KERAS if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
@@ -204,8 +208,8 @@ def _without_extras_of_keras():
 
 @contextlib.contextmanager
 def _without_collection():
-    """Pauses garbage collection during imports, which takes an eighth of the time of TensorFlow's import."""
-    if "tensorflow" in sys.modules or not gc.isenabled():  # freezing would keep the garbage of an earlier command
+    """Pauses garbage collection during imports. It takes an eighth of the time of TensorFlow's import."""
+    if "tensorflow" in sys.modules or not gc.isenabled():  # gc.freeze would keep the garbage of an earlier command
         yield
         return
     gc.disable()

@@ -1,4 +1,4 @@
-"""Flags made from the fields of a configuration: one for each field, with its help, its choices and its default."""
+"""Flags made from the fields of a configuration, with the help, choices and default of each field."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable
@@ -9,7 +9,7 @@ from absl import flags
 from keras_bert_app.config.bert_config import BertConfig
 from pipelines import storage
 
-flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls this module
+flags.disclaim_key_flags()  # --help then lists them under the command that calls this module
 
 # The absl function of each type of field.
 DEFINE = {
@@ -26,16 +26,17 @@ def define_flags(
 ) -> Callable[[], dict[str, Any]]:
     """Defines a flag for each field.
 
-    The flags have no defaults of their own, so that a command can tell a missing flag from one that repeats the
+    The flags have no defaults of their own. A command can therefore tell a missing flag from a flag that repeats the
     default. The configuration supplies the defaults.
 
     Args:
-        fields: dataclass fields with the metadata of training_config.field.
-        is_path: names of flags whose values become absolute paths, so that a run directory stays valid elsewhere.
-        default: help text on the default; by default the default of the field.
+        fields: iterable of dataclasses.Field, with the metadata of training_config.field.
+        is_path: collection of str. Names of flags whose values become absolute paths. The paths of a run then stay
+            valid in other working directories.
+        default: str. Help text about the default. Without it the help gives the default of the field.
 
     Returns:
-        A function that returns the values that the user set, as a dict.
+        A function. It returns the values that the user set, as a dict.
     """
     for field in fields:
         choices = f" One of: {', '.join(field.metadata['choices'])}." if field.metadata["choices"] else ""
@@ -58,10 +59,10 @@ def define_model_flags(leave_out: Collection[str] = ()) -> Callable[[], dict[str
     """Defines a flag for each key of BertConfig.
 
     Args:
-        leave_out: keys without a flag.
+        leave_out: collection of str. Keys without a flag.
 
     Returns:
-        A function that returns the values that the user set, as a dict.
+        A function. It returns the values that the user set, as a dict.
     """
     fields = [field for field in dataclasses.fields(BertConfig) if field.name not in leave_out]
     for field in fields:
@@ -72,7 +73,14 @@ def define_model_flags(leave_out: Collection[str] = ()) -> Callable[[], dict[str
 
 
 def absolute(value: str | list[str]) -> str | tuple[str, ...]:
-    """Makes a path, or a list of paths, absolute. Remote paths stay as they are."""
+    """Makes a path, or each path of a list, absolute. Remote paths stay the same.
+
+    Args:
+        value: str or list of str. Paths.
+
+    Returns:
+        str, or tuple of str for a list.
+    """
     if isinstance(value, list):
         return tuple(map(absolute, value))
     return storage.absolute(value)

@@ -1,4 +1,4 @@
-"""The steps of the demo, from the documentation of the installed packages to a masked language model that answers.
+"""The steps of the demo, from the documentation of installed packages to an exported model.
 
 Each step writes its result to disk. A later call skips finished steps, so that an interrupted demo can be resumed.
 """
@@ -37,15 +37,15 @@ SENTENCES = (
 class DemoSettings:
     """The model of the demo, and the length of its training.
 
-    A small, shallow model without dropout sees a few million tokens, which take minutes. The demo starts with wider
-    weights than BERT's 0.02 (about 1/sqrt(128)), sinusoidal positions and short rows, and trains the layers with Muon.
-    docs/results/pretraining.md has the trials, each with one seed.
+    A small, shallow model without dropout reads a few million tokens, which takes minutes. The initial weights are
+    wider (about 1/sqrt(128)) than BERT's 0.02. The positions start sinusoidal, and the rows start short. Muon trains
+    the layers. docs/results/pretraining.md has the trials, each with one seed.
 
     Attributes:
-        vocab_size: entries of the vocabulary.
-        model: (key, value) pairs of BertConfig.
-        run: (field, value) pairs of PretrainingConfig.
-        holdout_fraction: share of documents for the evaluation.
+        vocab_size: int. Entries of the vocabulary.
+        model: tuple of (key, value) of BertConfig.
+        run: tuple of (field, value) of PretrainingConfig.
+        holdout_fraction: float. The share of documents for the evaluation.
     """
 
     vocab_size: int = 8000
@@ -76,14 +76,15 @@ def run_demo(
     """Runs the unfinished steps of the demo.
 
     Args:
-        workdir: directory of the corpus, the vocabulary and the run.
-        export_dir: directory of the SavedModels.
-        settings: the model and its training; by default DemoSettings().
-        seed: of the held-out documents, the initial weights, the pairs and the masks.
-        sources: lists of documents of one source; by default the modules of the installed packages.
+        workdir: str. The directory of the corpus, the vocabulary and the run.
+        export_dir: str. The directory of the SavedModels.
+        settings: DemoSettings. The model and its training; by default DemoSettings().
+        seed: int. The seed of the held-out documents, the initial weights, the pairs and the masks.
+        sources: iterable of lists, each with the documents of one source; by default the modules of the installed
+            packages.
 
     Returns:
-        The figures of the last evaluation.
+        dict name -> float: the figures of the last evaluation.
     """
     settings = settings or DemoSettings()
     started = time.monotonic()
@@ -125,13 +126,17 @@ def run_demo(
 def gather_documents(
     corpus_dir: str, holdout_fraction: float, seed: int, sources: Iterable[list[list]] | None = None
 ) -> dict:
-    """Makes the corpus of the demo on the first call, and returns its manifest.
+    """Makes the corpus of the demo if it does not exist, and reads its manifest.
 
     Args:
-        corpus_dir: directory of the corpus.
-        holdout_fraction: share of documents for the evaluation.
-        seed: decides which modules are held out.
-        sources: lists of documents of one source; by default the modules of the installed packages.
+        corpus_dir: str. The directory of the corpus.
+        holdout_fraction: float. The share of documents for the evaluation.
+        seed: int. It decides which modules are held out.
+        sources: iterable of lists, each with the documents of one source; by default the modules of the installed
+            packages.
+
+    Returns:
+        dict: the manifest.
     """
     if not storage.exists(os.path.join(corpus_dir, "manifest.json")):
         sources = installed_docs.installed_modules() if sources is None else sources
@@ -143,10 +148,10 @@ def learn_vocabulary_of(corpus_dir: str, manifest: dict, vocab_file: str, vocab_
     """Learns a vocabulary from the training shards, unless the file exists.
 
     Args:
-        corpus_dir: directory of the corpus.
-        manifest: manifest of the corpus.
-        vocab_file: file to write.
-        vocab_size: entries of the vocabulary.
+        corpus_dir: str. The directory of the corpus.
+        manifest: dict. The manifest of the corpus.
+        vocab_file: str. The file to write.
+        vocab_size: int. Entries of the vocabulary.
     """
     if os.path.exists(vocab_file):
         return
@@ -156,14 +161,17 @@ def learn_vocabulary_of(corpus_dir: str, manifest: dict, vocab_file: str, vocab_
 
 
 def train(run_dir: str, corpus_dir: str, vocab_file: str, settings: DemoSettings, seed: int) -> dict[str, float]:
-    """Starts or resumes the pre-training, and returns the figures of its last evaluation.
+    """Starts or resumes the pre-training.
 
     Args:
-        run_dir: work directory of the run.
-        corpus_dir: directory of the corpus.
-        vocab_file: path of the vocabulary.
-        settings: the model and its training.
-        seed: of the initial weights, the pairs and the masks.
+        run_dir: str. The work directory of the run.
+        corpus_dir: str. The directory of the corpus.
+        vocab_file: str. The path of the vocabulary.
+        settings: DemoSettings. The model and its training.
+        seed: int. The seed of the initial weights, the pairs and the masks.
+
+    Returns:
+        dict name -> float: the figures of the last evaluation.
 
     Raises:
         UserError: run_dir holds a run with other settings.
@@ -185,7 +193,10 @@ def train(run_dir: str, corpus_dir: str, vocab_file: str, settings: DemoSettings
 
 
 def answer(export_dir: str) -> None:
-    """Prints SENTENCES with filled masks. A fresh process loads the SavedModel and nothing else.
+    """Prints SENTENCES with filled masks. A new process loads the SavedModel and nothing else.
+
+    Args:
+        export_dir: str. The directory of the SavedModels.
 
     Raises:
         UserError: the process failed.

@@ -8,9 +8,9 @@ class FlagGroup:
     """Flags that belong together.
 
     Args:
-        name: the value of --help=NAME.
-        summary: one line on the flags.
-        flags: names of flags, the most useful ones first.
+        name: str. The value of --help=NAME.
+        summary: str. One line about the flags.
+        flags: tuple of str. Names of flags, the most useful ones first.
     """
 
     name: str
@@ -20,11 +20,11 @@ class FlagGroup:
 
 @dataclasses.dataclass(frozen=True)
 class GroupedFlags:
-    """The flags of a command that are too many for one list.
+    """The flags of a command that has too many flags for one list.
 
     Args:
-        most_needed: names of the flags that --help shows.
-        groups: the groups. Every flag of the command is in exactly one group.
+        most_needed: tuple of str. Names of the flags that --help shows.
+        groups: tuple of FlagGroup. Every flag of the command is in exactly one group.
     """
 
     most_needed: tuple[str, ...]

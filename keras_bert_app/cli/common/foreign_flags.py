@@ -6,7 +6,8 @@ from absl import flags
 
 from keras_bert_app.errors import UserError
 
-# Flag of another tool -> what to write here, in the order of preference. A command takes the first that it has.
+# Flag of another tool -> flags of this package, in the order of preference. The advice names the first one that the
+# command has.
 _NAMES = {
     "lr": ("learning_rate",),
     "batch_size": ("global_batch_size",),
@@ -54,10 +55,10 @@ _NAMES = {
     "input_file": ("input_files", "data_dir"),
     "input_files": ("input_file",),
     "input": ("input_files", "input_file", "data_dir"),
-    "fp16": ("precision=bfloat16",),
+    "fp16": ("precision=auto",),
     "bf16": ("precision=bfloat16",),
-    "amp": ("precision=bfloat16",),
-    "mixed_precision": ("precision=bfloat16",),
+    "amp": ("precision=auto",),
+    "mixed_precision": ("precision=auto",),
     "overwrite_output_dir": ("overwrite",),
     "force": ("overwrite",),
     "port": ("rest_api_port",),
@@ -83,19 +84,23 @@ _VALUES = (
     ("strategy", ("cpu",), "a machine without GPU takes its CPU; CUDA_VISIBLE_DEVICES=-1 hides GPUs; leave it out"),
     (
         "precision",
-        ("fp16", "float16", "16", "half", "bf16", "mixed", "mixed_bfloat16", "mixed_float16", "amp"),
-        "here it is --precision=bfloat16, which needs no scaling of the loss",
+        ("fp16", "16", "half", "mixed", "mixed_float16", "amp"),
+        "here it is --precision=auto, which takes bfloat16 or float16 as the GPU multiplies it, or --precision=float16",
     ),
+    ("precision", ("bf16", "mixed_bfloat16"), "here it is --precision=bfloat16"),
     ("precision", ("fp32", "32", "full"), "here it is --precision=float32"),
 )
 
 
 def advice(name: str, known: Collection[str]) -> str:
-    """The sentence on an unknown flag that another tool has; "" for all others.
+    """Gives advice about an unknown flag that another tool has.
 
     Args:
-        name: the name that the user gave.
-        known: the names of the command's flags.
+        name: str. The name that the user gave.
+        known: collection of str. The names of the command's flags.
+
+    Returns:
+        str: one sentence, or "" if there is no advice.
     """
     for ours in _NAMES.get(name, ()):
         if ours.partition("=")[0] in known:
@@ -109,7 +114,7 @@ def check_values() -> None:
     """Refuses values that other tools have for flags of the same name.
 
     Raises:
-        UserError: such a value was given.
+        UserError: the user gave such a value.
     """
     for flag, values, answer in _VALUES:
         given = flags.FLAGS[flag].value if flag in flags.FLAGS else None

@@ -11,17 +11,24 @@ _HELP, _FULL = ("help", "h", "helpshort"), "helpfull"
 
 
 def is_wanted(arguments: Sequence[str]) -> bool:
-    """Whether one of the arguments asks for help."""
+    """Returns whether one of the arguments asks for help.
+
+    Args:
+        arguments: sequence of str. The arguments of the command.
+    """
     return any(_asked(argument) for argument in arguments)
 
 
 def page(arguments: Sequence[str], description: str, grouped: GroupedFlags | None) -> str:
-    """The help that the first of these arguments asks for.
+    """Makes the help text that the first of these arguments requests.
 
     Args:
-        arguments: the arguments of the command; is_wanted is true for them.
-        description: the text above the flags.
-        grouped: the groups of the command's flags; None if the command has no groups.
+        arguments: sequence of str. The arguments of the command; is_wanted must be true for them.
+        description: str. The text above the flags.
+        grouped: GroupedFlags. The groups of the command's flags; None if the command has no groups.
+
+    Returns:
+        str: the help text.
 
     Raises:
         UserError: --help=GROUP names a group that the command does not have.
@@ -38,7 +45,7 @@ def page(arguments: Sequence[str], description: str, grouped: GroupedFlags | Non
 
 
 def _asked(argument):
-    """(name of the flag, value) if an argument asks for help, else None."""
+    """Returns (name of the flag, value) if an argument asks for help, else None."""
     name, _, value = argument.lstrip("-").partition("=")
     is_flag = argument.startswith("-") and (name in _HELP or argument.lstrip("-") == _FULL)
     return (name, value) if is_flag else None
@@ -75,7 +82,7 @@ def _with_flags(group):
 
 
 def _texts(names: Iterable[str]) -> Iterator[str]:
-    """The lines on each flag: its name, its help, its default and the kind of its values."""
+    """Yields the text for each flag: its name, its help, its default and the kind of its values."""
     for name in names:
         flag = flags.FLAGS[name]
         shown = f"--[no]{name}" if flag.boolean else f"--{name}"

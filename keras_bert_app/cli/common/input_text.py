@@ -11,11 +11,14 @@ from pipelines.wordpiece.words import SampleCounts, sample_documents
 
 
 def checked_files(input_files: Sequence[str], input_format: str) -> list[str]:
-    """The files that patterns name.
+    """Lists the files that patterns name.
 
     Args:
-        input_files: the value of --input_files.
-        input_format: the value of --input_format.
+        input_files: sequence of str. The value of --input_files.
+        input_format: str. The value of --input_format.
+
+    Returns:
+        list of str: paths.
 
     Raises:
         UserError: the format is unknown.
@@ -28,6 +31,9 @@ def checked_files(input_files: Sequence[str], input_format: str) -> list[str]:
 
 def check_sample_megabytes(value: float) -> None:
     """Checks the value of --sample_megabytes.
+
+    Args:
+        value: float. Megabytes.
 
     Raises:
         UserError: the value is negative, infinite or not a number.
@@ -47,15 +53,15 @@ def documents_of(
     """Yields the documents of files, or of a sample of them, and prints progress.
 
     Args:
-        files: paths of text files.
-        input_format: the value of --input_format.
-        text_field: the field of JSON lines that holds the text.
-        counts: this function fills it while it reads.
-        sample_megabytes: size of the sample; 0 for all of the text.
-        seed: decides which documents are in the sample.
+        files: sequence of str. Paths of text files.
+        input_format: str. The value of --input_format.
+        text_field: str. The field of JSON lines that holds the text.
+        counts: ReaderCounts. The function updates it while it reads.
+        sample_megabytes: float. The size of the sample; 0 for all of the text.
+        seed: int. It decides which documents are in the sample.
 
     Yields:
-        Lists of sentences.
+        list of sentences: one document.
     """
     progress = ReadingProgress("reading")
     report = format_reporter(progress.line.say)

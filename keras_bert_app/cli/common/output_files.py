@@ -1,4 +1,4 @@
-"""Output files of a command: checks before the work begins, and whole writes at its end."""
+"""Output files of a command: checks before the work begins, and complete writes at its end."""
 
 import os
 import pathlib
@@ -10,16 +10,16 @@ from pipelines import storage
 
 
 def check_apart(path: str, flag: str, input_files: Sequence[str], files: Iterable[str]) -> None:
-    """Refuses an output file that is an input file, or that the same command would read as text the next time.
+    """Refuses an output file that is an input file, or that a later run would read as input.
 
     Args:
-        path: the output file.
-        flag: the name of its flag.
-        input_files: patterns and directories of the input.
-        files: the files that input_files name.
+        path: str. The output file.
+        flag: str. The name of its flag.
+        input_files: sequence of str. Patterns and directories of the input.
+        files: iterable of str. The files that input_files name.
 
     Raises:
-        UserError: the path is one of the files, or would be.
+        UserError: the path is one of the files, or the patterns and directories would include it.
     """
     if storage.is_remote(path):
         return
@@ -34,11 +34,11 @@ def check_apart(path: str, flag: str, input_files: Sequence[str], files: Iterabl
 
 
 def make_place_for(path: str, flag: str) -> None:
-    """Makes the directory of an output file. Called before the work, so that a fault appears early.
+    """Makes the directory of an output file. Call it before the work, so that a fault appears early.
 
     Args:
-        path: the output file.
-        flag: the name of its flag.
+        path: str. The output file.
+        flag: str. The name of its flag.
 
     Raises:
         UserError: the path is a directory.
@@ -54,8 +54,8 @@ def write_files(output_dir: str, contents: Mapping[str, bytes | Iterable[bytes]]
     """Writes files into a directory, each whole or not at all, and prints their names.
 
     Args:
-        output_dir: local or remote.
-        contents: dict name -> bytes, or an iterable of bytes.
+        output_dir: str. A local or remote directory.
+        contents: dict name -> bytes or iterable of bytes.
     """
     for name, content in contents.items():
         storage.write_whole(os.path.join(output_dir, name), content)

@@ -4,11 +4,17 @@ from typing import Any
 
 from absl import flags
 
-flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
+flags.disclaim_key_flags()  # --help then lists them under the command that calls `define`
 
 
 def define() -> tuple[flags.FlagHolder, ...]:
-    """Defines the flags and returns their holders. A folder of sentence-transformers has defaults of its own."""
+    """Defines the flags.
+
+    A folder of sentence-transformers has its own defaults, so the flags have none.
+
+    Returns:
+        tuple of flags.FlagHolder.
+    """
     own = "By default as modules.json of a sentence-transformers folder says, else"
     return (
         flags.DEFINE_string("pooling", None, f"cls, mean, max, mean_max, cls_mean or first_last. {own} mean."),
@@ -29,10 +35,13 @@ def define() -> tuple[flags.FlagHolder, ...]:
 
 
 def pooling(holders: tuple[flags.FlagHolder, ...]) -> Any:
-    """The export.sentence_vectors.Pooling that the flags describe.
+    """Makes the Pooling that the flags describe.
 
     Args:
-        holders: the holders that define returned.
+        holders: tuple of flags.FlagHolder. The result of `define`.
+
+    Returns:
+        export.sentence_vectors.Pooling.
     """
     from keras_bert_app.export.sentence_vectors import Pooling
 

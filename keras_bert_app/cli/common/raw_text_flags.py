@@ -1,4 +1,4 @@
-"""The flags of `ask` and `predict` for raw texts: from the command line, or from a file with an example a line."""
+"""The flags of `ask` and `predict` for raw texts from the command line or from a file."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
 
-flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
+flags.disclaim_key_flags()  # --help then lists them under the command that calls `define`
 
 _FLAGS = {
     "text": "A text to answer.",
@@ -25,7 +25,7 @@ _FLAGS_OF = {
     ("context", "choices"): ("context", "choice"),
     ("context", "question", "choices"): ("context", "question", "choice"),
 }
-_MANY = "choices"  # the input that takes all columns that are left
+_MANY = "choices"  # this input takes all remaining columns
 
 
 def define() -> None:
@@ -41,18 +41,18 @@ def define() -> None:
 
 
 def is_given() -> bool:
-    """Whether any of the flags was given."""
+    """Returns whether the user gave any of the flags."""
     return any(flags.FLAGS[name].value for name in (*_FLAGS, "text_file"))
 
 
 def check(texts: Sequence[str] = ()) -> None:
-    """Checks what can be checked before a model is loaded.
+    """Checks the flags before a model is loaded.
 
     Args:
-        texts: positional arguments, which stand for --text.
+        texts: sequence of str. Positional arguments, which have the meaning of --text.
 
     Raises:
-        UserError: texts and a file were both given, or the file is not there.
+        UserError: the user gave both texts and a file, or the file is missing.
     """
     given = [name for name in _FLAGS if flags.FLAGS[name].value or name == "text" and texts]
     path = flags.FLAGS["text_file"].value
@@ -66,14 +66,14 @@ def rows(names: Sequence[str], texts: Sequence[str] = ()) -> Iterator[dict]:
     """Yields the examples of the flags.
 
     Args:
-        names: the names of the model's inputs.
-        texts: positional arguments, which stand for --text.
+        names: sequence of str. The names of the model's inputs.
+        texts: sequence of str. Positional arguments, which have the meaning of --text.
 
     Yields:
         dict name of an input -> str, or a list of str for choices.
 
     Raises:
-        UserError: the flags give other inputs, or a line has too few columns.
+        UserError: the flags give other inputs than the model needs, or a line has the wrong number of columns.
     """
     if path := flags.FLAGS["text_file"].value:
         yield from _rows_of_file(names, path)

@@ -1,4 +1,4 @@
-"""The places that a command writes to: outside of exports, runs and corpora, and on no file that is there already."""
+"""Checks of output places. They protect exports, runs and corpora, and files that exist already."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from absl import flags
 from keras_bert_app.errors import UserError
 from pipelines import storage
 
-flags.disclaim_key_flags()  # --help then shows --overwrite as a flag of the command that calls define_overwrite
+flags.disclaim_key_flags()  # --help then lists --overwrite under the command that calls define_overwrite
 
 EXPORT, RUN, CORPUS = "an export", "a run", "a corpus"
 _GRAPH, _CONFIG, _RESULTS = "saved_model.pb", "config.json", "results.json"
@@ -16,7 +16,7 @@ _CORPUS_MANIFEST, _UNFINISHED_CORPUS = "manifest.json", ".incomplete"
 # runs.work_directory and interop.own_layout write this key into each config.json.
 _RUN_KEY = b'"vocab_sha256"'
 _MOST_CONFIG_BYTES = 10_000_000
-# Files that only a run of this package has, and that a new run would begin again.
+# Files that only runs of this package have. A new run would overwrite them.
 _FILES_OF_A_RUN = ("metrics.jsonl", "curves.png", "results.json", "checkpoints")
 
 
@@ -24,15 +24,15 @@ def check(places: Mapping[str, str]) -> None:
     """Refuses to write inside an export, a run or a corpus.
 
     Args:
-        places: dict name of a flag -> what its place itself may be: EXPORT (a directory of versions), RUN, CORPUS, or
-            "" for nothing of these.
+        places: dict name of a flag -> the kind that its place may have: EXPORT (a directory of versions), RUN, CORPUS,
+            or "" for none of these.
 
     Raises:
-        UserError: a place lies inside one of these, or is one that the flag does not name.
+        UserError: a place lies inside an export, a run or a corpus, or has a kind that its flag does not allow.
     """
     for flag, own_kind in places.items():
         if path := flags.FLAGS[flag].value:
-            # An export writes beside its directory, too.
+            # An export also writes to directories next to its own.
             endings = ("", "_ids", "_preprocess") if own_kind == EXPORT else ("",)
             for ending in endings:
                 _check_place(f"{path.rstrip('/')}{ending}", f"--{flag}={path}", own_kind)
@@ -53,7 +53,7 @@ def _check_place(path, given, own_kind):
             )
     for parent in _parents(place):
         parent_kind = kind_of(parent)
-        # A seed of several is a run by itself, and lies in the directory of all of them.
+        # Each seed of a run with several seeds is a run by itself, and lies in the directory of the whole run.
         if parent_kind and not (kind == own_kind == RUN and _is_run_of_seeds(parent)):
             advice = _next_version(path) if own_kind == parent_kind == EXPORT else ""
             raise UserError(
@@ -63,16 +63,19 @@ def _check_place(path, given, own_kind):
 
 
 def _next_version(path):
-    """The advice for a path that ends in the number of a version; "" for other paths."""
+    """Returns advice for a path that ends in the number of a version, and "" for other paths."""
     directory, name = os.path.split(path.rstrip("/"))
     return f"give --export_dir={directory or '.'} for the next version" if name.isdigit() else ""
 
 
 def kind_of(directory: str) -> str:
-    """EXPORT, RUN or CORPUS for the directory of one, else "".
+    """Finds out whether a directory is an export, a run or a corpus.
 
     Args:
-        directory: local or remote. It need not exist.
+        directory: str. A local or remote directory, which may be missing.
+
+    Returns:
+        str: EXPORT, RUN or CORPUS, or "" for all other directories.
     """
     names = _names_in(directory)
     if _GRAPH in names or any(
@@ -90,7 +93,7 @@ def kind_of(directory: str) -> str:
 def _names_in(directory):
     try:
         return set(storage.list_directory(directory))
-    except OSError:  # a directory above the place that this user may not list
+    except OSError:  # the user may not list a directory above the place
         return set()
 
 
@@ -111,7 +114,7 @@ def _is_run_of_seeds(directory):
 
 
 def _parents(place):
-    """Yields the directories above a place, the nearest first. Those of a remote place end at its bucket."""
+    """Yields the directories above a place, the nearest first. For a remote place the last one is its bucket."""
     root = place.index("://") + 3 if storage.is_remote(place) else 0
     while (parent := os.path.dirname(place[root:])) and place[:root] + parent != place:
         place = place[:root] + parent
@@ -119,12 +122,12 @@ def _parents(place):
 
 
 def _shown(parent, path):
-    """The directory as the user writes paths: relative to the working directory where the given path is so."""
+    """Returns the directory as the user writes paths: relative if the given path is relative."""
     return parent if os.path.isabs(path) or storage.is_remote(path) else os.path.relpath(parent)
 
 
 def define_overwrite() -> flags.FlagHolder:
-    """Defines --overwrite and returns its holder."""
+    """Defines --overwrite, and returns its holder."""
     return flags.DEFINE_bool("overwrite", False, "Replace files that are there already.")
 
 
@@ -132,11 +135,11 @@ def check_new(paths: Iterable[str], flag: str) -> None:
     """Refuses to replace files, unless the user gave --overwrite.
 
     Args:
-        paths: the files that the command writes.
-        flag: the name of the flag that names their place.
+        paths: iterable of str. The files that the command writes.
+        flag: str. The name of the flag for their place.
 
     Raises:
-        UserError: a file is there already.
+        UserError: one of the files exists already.
     """
     if flags.FLAGS["overwrite"].value:
         return

@@ -10,15 +10,15 @@ _HERE = pathlib.Path(__file__).parent
 
 
 def page(name: str, title: str, data: Any) -> str:
-    """Makes a page.
+    """Makes a self-contained page.
 
     Args:
-        name: the script next to this file, without ".js". The script reads `data`.
-        title: plain text.
+        name: str. The script next to this file, without ".js". The script reads `data`.
+        title: str. Plain text.
         data: any value that JSON can hold.
 
     Returns:
-        The text of an HTML file.
+        str: the text of an HTML file.
     """
 
     def text(file):

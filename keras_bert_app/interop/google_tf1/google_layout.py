@@ -1,7 +1,7 @@
 """Reads and writes google-research/bert's layout: bert_config.json, vocab.txt and bert_model.ckpt.*.
 
 The tensors have the names of modeling.py, run_pretraining.py, run_classifier.py and run_squad.py. Kernels are [input,
-output], as here. The output layers are an exception: their output_weights are [n, H].
+output], as in this application. Only the output_weights of output layers are [n, H].
 """
 
 import json
@@ -76,8 +76,8 @@ def recognizes(path: str | os.PathLike) -> bool:
 def read(path: str | os.PathLike) -> Weights:
     """Reads Google's checkpoint. Converts tensors of any float type to float32.
 
-    bert_config.json does not state do_lower_case. It comes from a tokenizer_config.json or an extra key, or else from
-    the vocabulary. Weights.origin names the value and the source.
+    bert_config.json normally does not state do_lower_case. The reader takes this value from tokenizer_config.json or an
+    extra key, or else from the vocabulary. Weights.origin names the value and its source.
 
     Args:
         path: str or os.PathLike. Directory, or checkpoint prefix with bert_config.json and vocab.txt beside it. If a
@@ -134,8 +134,8 @@ def read(path: str | os.PathLike) -> Weights:
 def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
     """Writes a directory that Google's code can load, completely or not at all.
 
-    The files are for its flags --bert_config_file, --vocab_file and --init_checkpoint. If the vocabulary does not show
-    do_lower_case, tokenizer_config.json states it. Google's code ignores this file.
+    The files are for the flags --bert_config_file, --vocab_file and --init_checkpoint of Google's code. If the
+    vocabulary does not show do_lower_case, tokenizer_config.json states it. Google's code ignores this file.
 
     Args:
         weights: Weights. Must have the whole encoder.
@@ -185,7 +185,7 @@ def _check_writable(weights):
 
 
 def _google_tensors(weights):
-    """The tensors under Google's names and in Google's shapes."""
+    """Returns the tensors with Google's names and shapes."""
     tensors = {
         google_name(path): tensor
         for path, tensor in split_attention(weights.tensors).items()
@@ -256,7 +256,7 @@ def _casing_of(vocabulary):
 
 
 def _not_held(weights):
-    """The lines about properties of the weights that Google's layout cannot store."""
+    """Lists the properties of the weights that Google's layout cannot store, one line for each."""
     config, parts = weights.config, weights.parts()
     lines = [
         f"no {part}: the source has none, and Google's code starts it at random"

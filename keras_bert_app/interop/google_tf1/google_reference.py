@@ -1,8 +1,8 @@
 """Computes the outputs of a checkpoint with google-research/bert.
 
-reference_answers runs this script in an environment of bert-tensorflow, and it imports nothing of this project. The
-model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json lies beside it. Needs
-bert-tensorflow 1.0.4 on tensorflow 2.15.1.
+reference_answers runs this script in an environment of bert-tensorflow. The script imports nothing of this project. The
+model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json lies beside it. The script
+needs bert-tensorflow 1.0.4 on tensorflow 2.15.1.
 """
 
 import os

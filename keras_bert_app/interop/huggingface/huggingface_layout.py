@@ -90,9 +90,9 @@ def read(path: str | os.PathLike) -> Weights:
 def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
     """Writes a directory that transformers 5 loads without missing keys, completely or not at all.
 
-    It has no unexpected keys either. The class is the one with most of the weights. If there is a masked-LM head but no
-    next-sentence head, the pooler is left out. No class has exactly these parts, and BertForPreTraining would draw a
-    next-sentence head at random.
+    The load has no unexpected keys either. The writer chooses the class that has most of the weights. If there is a
+    masked-LM head but no next-sentence head, the writer leaves out the pooler. No class has exactly these parts, and
+    BertForPreTraining would draw a next-sentence head at random.
 
     Args:
         weights: Weights. Must have the whole encoder.
@@ -124,17 +124,17 @@ def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
 
 
 def _absent(architecture):
-    """The parts that a class of transformers never has. Without a class all parts are expected."""
+    """Lists the parts that a class of transformers never has. Without a class all parts are expected."""
     parts = ARCHITECTURES[architecture][1] if architecture else PARTS
     return {part: f"{architecture} never has one" for part in PARTS if part not in parts}
 
 
 def _task_settings(weights):
-    """The keys of config.json about the classifier."""
+    """Returns the keys of config.json about the classifier."""
     if not weights.task:
         return {}
     num_outputs = weights.tensors[_KERNEL].shape[-1]
-    # These placeholders are the ones of transformers. Without id2label it assumes two outputs.
+    # transformers has the same placeholders. Without id2label it assumes two outputs.
     labels = weights.labels or [f"LABEL_{i}" for i in range(num_outputs)]
     if len(labels) != num_outputs:
         raise UserError(f"{weights.origin}: has {len(labels)} labels for {num_outputs} outputs; give one for each")
@@ -171,7 +171,7 @@ def _choose(weights):
 
 
 def _named(weights, architecture):
-    """The tensors of a class of transformers, with the names of this class."""
+    """Returns the tensors of a class of transformers, with the names of this class."""
     parts = ARCHITECTURES[architecture][1]
     paths = [*shapes(weights.config, parts), *([_KERNEL, _BIAS] if "classifier" in parts else [])]
     split = split_attention({path: weights.tensors[path] for path in paths if path in weights.tensors})
@@ -187,7 +187,7 @@ def _named(weights, architecture):
 
 
 def _labels(directory, values, num_outputs):
-    """The names of the outputs. Empty if config.json has none or has the placeholders of transformers."""
+    """Returns the names of the outputs. Empty if config.json has no names, or the placeholders of transformers."""
     names = values.get("id2label")
     if names is None:
         return ()

@@ -1,7 +1,7 @@
 """Computes the outputs of a model directory with transformers.
 
-reference_answers runs this script in an environment of torch and transformers, and it imports nothing of this project.
-The model is its directory. Written for transformers 5.23.
+reference_answers runs this script in an environment of torch and transformers. The script imports nothing of this
+project. The model is its directory. The script is for transformers 5.23.
 """
 
 import sys

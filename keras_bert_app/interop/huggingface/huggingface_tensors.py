@@ -91,7 +91,7 @@ def _by_plain_name(directory, entries):
 
 
 def _path(name, config, task):
-    """Gives our path of a plain name. An output layer must have the name that the class of its task gives it."""
+    """Gives our path of a plain name. An output layer must have its name in the class of the task."""
     if name.startswith(_OUTPUT_LAYERS):
         own = "qa_outputs." if task == "question_answering" else "classifier."
         if not task or not name.startswith(own):
@@ -101,14 +101,14 @@ def _path(name, config, task):
 
 
 def _tie(directory, entry, path, tensors, unused):
-    """Leaves out a decoder's tensor that equals the tensor at `path`. If that one is missing, this one replaces it."""
+    """Ties a decoder's tensor to the tensor at `path`. Keeps one of two equal tensors, and refuses different ones."""
     value = read_tensor(entry)
     if path not in tensors:
         tensors[path] = value
     elif np.array_equal(value, tensors[path], equal_nan=True):
         unused[entry.name] = f"tied to {path}, and equal to it"
     else:
-        # transformers 4 used the tensor at `path`, transformers 5 uses this one.
+        # transformers 4 used the tensor at `path`, and transformers 5 uses the decoder's tensor.
         raise UserError(
             f"{directory}: {entry.name} differs from {path}, to which config.json ties it; set "
             "tie_word_embeddings to false there to keep it, or take it out of the file"

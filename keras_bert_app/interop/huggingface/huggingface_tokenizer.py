@@ -26,13 +26,13 @@ def read(
     Args:
         directory: str. Local or remote directory.
         config: BertConfig. Configuration of the model.
-        do_lower_case: value in config.json, or None. The values in tokenizer_config.json and tokenizer.json come first.
+        do_lower_case: value in config.json, or None. Values in tokenizer_config.json and tokenizer.json have priority.
 
     Returns:
         Tuple (vocabulary, do_lower_case, says_casing, not_followed).
         vocabulary: bytes or None. From vocab.txt, or else from tokenizer.json.
-        do_lower_case: bool. If no file states it, True, the default of transformers, unless the vocabulary has too many
-        capitals.
+        do_lower_case: bool. If no file states it, the value is True, the default of transformers. If the vocabulary has
+        too many capitals, the value is False.
         says_casing: bool. Whether a file states do_lower_case.
         not_followed: dict of ignored settings with the reasons.
 
@@ -124,13 +124,13 @@ def _read_optional(directory, name):
 
 
 def _object(values, key):
-    """A nested object. Empty if the key is missing or has another type; null is common."""
+    """Returns a nested object. Empty if the key is missing or has another type. null is common."""
     value = values.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def _read_vocabulary(directory, tokenizer):
-    """The bytes of the vocabulary from vocab.txt and tokenizer.json, or None."""
+    """Returns the bytes of the vocabulary from vocab.txt and tokenizer.json, or None."""
     path = f"{directory}/{_VOCABULARY}"
     vocabulary = read_whole(path, _MAX_BYTES, directory) if storage.is_file(path) else None
     if _object(tokenizer, "model").get("vocab"):
@@ -139,10 +139,10 @@ def _read_vocabulary(directory, tokenizer):
 
 
 def _vocabulary_of(directory, model):
-    """The bytes of a vocab.txt for the model in tokenizer.json.
+    """Makes the bytes of a vocab.txt for the model in tokenizer.json.
 
     transformers strips white space from every piece. Google's Chinese vocabulary thus gets an empty piece. No text can
-    contain it, and vocab.txt cannot store it. Its name here is [unusedN].
+    contain the empty piece, and vocab.txt cannot store it, so this function names it [unusedN].
     """
     path, vocab = f"{directory}/{_TOKENIZER}", model["vocab"]
     if model.get("type", "WordPiece") != "WordPiece" or not isinstance(vocab, dict):
@@ -205,7 +205,7 @@ def _casing(directory, pieces, stated):
 
 
 def _not_followed(settings, tokenizer, pieces, do_lower_case):
-    """Lists settings with which text would be cut in another way than by BERT's tokenizer, with the reasons."""
+    """Lists the settings that would cut text in another way than BERT's tokenizer, with the reasons."""
     normalizer, model = _object(tokenizer, "normalizer"), _object(tokenizer, "model")
     checks = [
         (_CONFIG, settings, "tokenizer_class", _CLASSES),

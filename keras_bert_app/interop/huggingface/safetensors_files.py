@@ -2,8 +2,8 @@
 
 A file has a JSON header of names, types and byte ranges, and then the bytes. The reader trusts no file. It checks the
 header against the size of the file, and each tensor's shape and type against its byte range. It reads the first tensor
-after all checks, so a refused file needs only the memory of its header. The reader does not map files into memory: if
-another program cuts a mapped file, the process dies. Remote files cannot be mapped.
+after all checks, so a refused file needs only the memory of its header. The reader does not map files into memory,
+because the process dies if another program cuts a mapped file. Remote files cannot be mapped.
 
 Format: https://github.com/huggingface/safetensors, section "Format".
 """

@@ -1,4 +1,7 @@
-"""Reads how a folder of sentence-transformers makes the vector of a text: modules.json, 1_Pooling, 2_Normalize."""
+"""Reads the steps with which a folder of sentence-transformers makes the vector of a text.
+
+The files are modules.json and the configurations in 1_Pooling and 2_Normalize.
+"""
 
 import dataclasses
 import json
@@ -13,7 +16,7 @@ _LENGTHS = ("sentence_bert_config.json", "sentence_roberta_config.json")
 _PROMPTS = "config_sentence_transformers.json"
 _MOST_BYTES = 1_000_000
 _MODE = "pooling_mode_"
-# Modes of sentence-transformers that are on -> our name. It concatenates several in the order cls, max, mean.
+# Active modes of sentence-transformers -> our name. The library concatenates vectors in the order cls, max, mean.
 _POOLINGS = {
     ("cls_token",): "cls",
     ("mean_tokens",): "mean",
@@ -30,10 +33,10 @@ class SentenceTransformer:
     Attributes:
         pooling: str. One of export.pooling.POOLINGS. sentence-transformers pools the last layer, [CLS] and [SEP] too.
         normalize: bool. Whether vectors get length 1.
-        max_seq_length: int. Tokens of a row; 0 if the folder does not say.
-        folder: str. The folder of the model below the folder; "" for the folder itself.
-        files: tuple of str. The files that say so.
-        remarks: tuple of str. What the folder does beside, and is not done here.
+        max_seq_length: int. Tokens of a row. 0 if the folder does not state this number.
+        folder: str. The subfolder that has the model. "" if the folder itself has it.
+        files: tuple of str. The files that state these settings.
+        remarks: tuple of str. Lines about settings that this application does not follow.
     """
 
     pooling: str
@@ -54,7 +57,7 @@ def read(directory: str) -> SentenceTransformer | None:
         SentenceTransformer, or None if the folder has no modules.json.
 
     Raises:
-        UserError: a file is damaged, or names a step that is not computed here.
+        UserError: a file is damaged, or names a step that this application cannot compute.
     """
     path = os.path.join(directory, _MODULES)
     if not storage.is_directory(directory) or not storage.is_file(path):
@@ -74,11 +77,11 @@ def read(directory: str) -> SentenceTransformer | None:
 
 
 def _steps(directory, path):
-    """[(name of the class of a step, its folder)]."""
+    """Reads modules.json. Returns a list of (class name of a step, its folder)."""
     try:
         modules = json.loads(read_whole(path, _MOST_BYTES, directory).decode("utf-8"))
         steps = [(str(module["type"]).rsplit(".", 1)[-1], module["path"]) for module in modules]
-    except UserError:  # a ValueError, too
+    except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(f"{path}: is no list of modules with type and path; fetch it again") from None
@@ -102,7 +105,7 @@ def _pooling(directory, path):
 
 
 def _max_seq_length(directory, folder):
-    """(tokens of a row, the file that says so); (0, "") if none does."""
+    """Returns (tokens of a row, the file that states this number), or (0, "")."""
     for name in (os.path.join(folder, name) for name in _LENGTHS):
         path = os.path.join(directory, name)
         if storage.is_file(path):

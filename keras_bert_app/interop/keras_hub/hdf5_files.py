@@ -44,7 +44,7 @@ def read_tensors(
             declared = sum(_checked_size(name, dataset) for name, dataset in datasets.items())
             if declared > os.path.getsize(path):
                 raise ValueError(f"its arrays take {declared:,} bytes, the file has {os.path.getsize(path):,}")
-            # All types are checked before the first array is read, so that a refused file needs no memory.
+            # The code checks all types before it reads the first array, so a refused file needs no memory.
             wanted = {name: _stored_type(path, name, dataset) for name, dataset in datasets.items() if is_wanted(name)}
             tensors = {name: np.asarray(datasets[name][()].view(dtype), np.float32) for name, dtype in wanted.items()}
             return tensors, {name: dataset.shape for name, dataset in datasets.items() if name not in tensors}
@@ -85,7 +85,7 @@ def _datasets(file):
 
 
 def _checked_size(name, dataset):
-    """The size of an array in bytes. Raises ValueError if the file does not store the array as plain data."""
+    """Returns the size of an array in bytes. Raises ValueError if the file does not store plain data."""
     properties = dataset.id.get_create_plist()
     if properties.get_layout() not in _PLAIN_LAYOUTS or properties.get_external_count():
         raise ValueError(f"{name} lies in pieces, compressed, or in another file")
@@ -96,7 +96,7 @@ def _checked_size(name, dataset):
 
 
 def _stored_type(path, name, dataset):
-    """The floating-point type of an array. Keras writes bfloat16 as two bytes without a type."""
+    """Returns the floating-point type of an array. Keras writes bfloat16 as two bytes without a type."""
     if dataset.dtype.kind == "f":
         return dataset.dtype
     if dataset.dtype.kind == "V" and dataset.dtype.itemsize == 2 and dataset.dtype.names is None:

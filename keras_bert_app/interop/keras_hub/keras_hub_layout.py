@@ -199,7 +199,7 @@ def _read_task(directory, config):
 
 
 def _weight_files(directory):
-    """The files with the backbone's weights: model.weights.h5, or the shards that model.weights.json names."""
+    """Lists the files with the backbone's weights: model.weights.h5, or the shards in model.weights.json."""
     if storage.is_file(f"{directory}/{_WEIGHTS}"):
         return [f"{directory}/{_WEIGHTS}"]
     path = f"{directory}/{_SHARDS}"
@@ -264,7 +264,7 @@ def _read_tokenizer(directory, config):
                 f"vocabulary_size {config.vocab_size:,}; the files are of two presets"
             )
         if not do_lower_case and not casing.fits([piece for piece in parse_vocabulary(vocabulary)[0] if piece], False):
-            # The preset bert_base_zh is such a case.
+            # An example is the preset bert_base_zh.
             do_lower_case = True
             not_followed[f"{_TOKENIZER} lowercase=False"] = casing.NO_CAPITALS
     return vocabulary, do_lower_case, not_followed

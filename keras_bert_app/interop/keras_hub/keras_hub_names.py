@@ -2,7 +2,7 @@
 
 KerasHub has one name in the HDF5 files of a preset, and another one for the variable of its object.
 
-Source: keras_hub 0.32, models/bert and layers/modeling. Dense kernels are [input, output], as here. The attention
+Source: keras_hub 0.32, models/bert and layers/modeling. Dense kernels are [input, output], like ours. The attention
 kernels of query, key and value are [H, N, D] with biases [N, D]. The kernel of the output projection is [N, D, H].
 """
 

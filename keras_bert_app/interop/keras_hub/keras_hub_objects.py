@@ -21,7 +21,7 @@ ARGUMENTS = {
 BACKBONE_COMPUTES = {"hidden_act": "gelu_tanh", "layer_norm_eps": 1e-12}
 HEAD_COMPUTES = {"hidden_act": "gelu_exact", "layer_norm_eps": 1e-5}
 _INITIALIZER_RANGE = 0.02  # The constant of bert_kernel_initializer.
-_MASK_SELECTION_LENGTH = 96  # The default of BertMaskedLMPreprocessor. Must not exceed the sequence length.
+_MASK_SELECTION_LENGTH = 96  # The default of BertMaskedLMPreprocessor. It must not exceed the sequence length.
 
 
 def build_model(weights: Weights):
@@ -59,7 +59,7 @@ def build_model(weights: Weights):
 def build_tokenizer(weights: Weights):
     """Builds KerasHub's tokenizer.
 
-    BERT strips accents wherever it lower-cases. KerasHub does so only with strip_accents.
+    BERT strips accents whenever it lower-cases text. KerasHub strips them only with strip_accents.
 
     Args:
         weights: Weights. The vocabulary and do_lower_case are used.

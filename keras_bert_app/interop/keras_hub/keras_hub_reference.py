@@ -1,7 +1,7 @@
 """Computes the outputs of a local preset with KerasHub.
 
-reference_answers runs this script in an environment of keras-hub, and it imports nothing of this project. The model is
-the preset's directory. Written for keras-hub 0.32 on keras 3.15.
+reference_answers runs this script in an environment of keras-hub. The script imports nothing of this project. The model
+is the preset's directory. The script is for keras-hub 0.32 on keras 3.15.
 
 The script builds KerasHub's classes from the numbers in config.json, and these classes load the weights. It does not
 call from_preset, which builds any object that the JSON files name.

@@ -58,8 +58,8 @@ def recognizes(path: str | os.PathLike) -> bool:
 def read(path: str | os.PathLike) -> Weights:
     """Reads Model Garden's checkpoint. Converts tensors of any float type to float32.
 
-    A next-sentence head has its own pooler. If the checkpoint has such a head, this pooler is read, because only this
-    one was trained.
+    A next-sentence head has its own pooler. If the checkpoint has such a head, the reader takes this pooler, because
+    training changes only this one.
 
     Args:
         path: str or os.PathLike. Directory, or checkpoint prefix with the configuration and vocab.txt beside it. If a
@@ -217,7 +217,7 @@ def _has_masked_lm(weights):
 
 
 def _not_held(weights):
-    """The lines about properties of the weights that the checkpoint lacks or that Model Garden computes differently."""
+    """Lists properties of the weights that the checkpoint lacks or that Model Garden computes differently."""
     config, parts, lines = weights.config, weights.parts(), []
     if config.hidden_act == "gelu_exact":
         lines.append(

@@ -1,8 +1,8 @@
 """Computes the outputs of a checkpoint with TensorFlow Model Garden.
 
-reference_answers runs this script in an environment of tf-models-official, tf-keras and pyyaml, and it imports nothing
-of this project. The model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json or
-params.yaml lies beside it. Written for tf-models-official 2.20.0.
+reference_answers runs this script in an environment of tf-models-official, tf-keras and pyyaml. The script imports
+nothing of this project. The model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file
+bert_config.json or params.yaml lies beside it. The script is for tf-models-official 2.20.0.
 """
 
 import json
@@ -46,7 +46,9 @@ def read_settings(directory: str) -> tuple[dict, str, bool]:
 
 
 def build(settings: dict, mlm_activation: str, has_next_sentence: bool, is_functional: bool):
-    """Builds a model whose variables are all nan. A variable without a tensor thus shows in the outputs.
+    """Builds a model whose variables are all nan.
+
+    If the checkpoint lacks a tensor, its variable stays nan, and so do the outputs that need it.
 
     Args:
         settings: dict. Settings of the encoder, see read_settings.
@@ -112,7 +114,7 @@ def compute(prefix: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         outputs["nsp_logits"] = model_outputs["next_sentence"]
         pooled = head(model_outputs["sequence_output"], only_project=True)
         if not np.isnan(pooled).any():
-            outputs["pooled_output"] = pooled  # Only the head's own pooler was trained.
+            outputs["pooled_output"] = pooled  # Training changed only the head's own pooler.
     outputs = {name: values.numpy() for name, values in outputs.items()}
     missing = [name for name, values in outputs.items() if np.isnan(values).any()]
     for name in missing:

@@ -1,1 +1,1 @@
-"""Asks reference implementations, each in a process and an environment of its own."""
+"""Asks reference implementations for answers. Each one runs in its own process and environment."""

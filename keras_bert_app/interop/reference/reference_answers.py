@@ -1,4 +1,4 @@
-"""Runs a script in the environment of a reference implementation, and answers requests with the script's function.
+"""Runs a script of a reference implementation, and answers requests with the script's function.
 
     PYTHON keras_bert_app/interop/reference/reference_answers.py SCRIPT
 
@@ -6,11 +6,11 @@ reference_process starts this program. SCRIPT defines two names:
 
 - PACKAGES: names of packages, the reference first. The first line on standard output has the versions of those that
   are installed.
-- answer: a function that takes a request, a dict, and returns a dict. Both are JSON. A script that computes the outputs
-  of a model defines `compute` instead, for requests as in answer_of_outputs.
+- answer: a function that takes a request, a dict, and returns a dict. JSON must be able to hold both. A script that
+  computes the outputs of a model defines `compute` instead. See answer_of_outputs for its requests.
 
 Each line on standard input is a request, and each further line on standard output is its answer. The program ends when
-standard input ends. It imports the standard library alone, since PYTHON need not have any package of this project.
+standard input ends. It imports only the standard library, because PYTHON may lack the packages of this project.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def answer_of_outputs(compute: Callable[[str, dict], dict], request: dict) -> di
         compute: function (model, batch) -> outputs. batch and outputs are dicts name -> array.
         request: dict. model: path of the model. inputs_file: .npz with the batch as inputs/NAME, int32:
             input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P]. outputs_file: .npz to
-            write, which gets all arrays of inputs_file, and float32 arrays outputs/NAME.
+            write. It gets all arrays of inputs_file and the float32 arrays outputs/NAME.
 
     Returns:
         dict. Empty.
@@ -46,16 +46,24 @@ def answer_of_outputs(compute: Callable[[str, dict], dict], request: dict) -> di
 
 
 def peak_resident_bytes() -> int:
-    """The most memory that this process has used, for scripts that measure."""
+    """Reads the largest memory that this process has used, for scripts that measure memory.
+
+    Returns:
+        int. Bytes of resident memory.
+    """
     with open("/proc/self/status", encoding="utf-8") as file:
         (line,) = (line for line in file if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 
 def main(script: str) -> None:
-    """Answers requests with a script until standard input ends."""
+    """Answers requests with a script until standard input ends.
+
+    Args:
+        script: str. Path of the script.
+    """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # everything that the script and its libraries print goes to standard error
+    os.dup2(2, 1)  # The prints of the script and its libraries go to standard error.
     directory, name = os.path.split(os.path.abspath(script))
     sys.path.insert(0, directory)
     module = importlib.import_module(name.removesuffix(".py"))

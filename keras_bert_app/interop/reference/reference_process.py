@@ -1,4 +1,4 @@
-"""A script in the environment of a reference implementation, as a process that answers requests (lines of JSON)."""
+"""Runs a script of a reference implementation as a process that answers requests (lines of JSON)."""
 
 import contextlib
 import json
@@ -14,15 +14,18 @@ _PROGRAM = pathlib.Path(__file__).with_name("reference_answers.py")
 
 
 class ReferenceProcess:
-    """Runs a script by reference_answers in an interpreter of its own. The attribute `versions` has package versions.
+    """A process in which another interpreter runs a script with reference_answers.
 
-    As a context manager it ends the process.
+    A `with` block ends the process.
 
     Args:
         interpreter: str. Python of the environment that has the reference.
         script: str or os.PathLike. Path of the script.
-        name: str. What error messages call the process.
-        mend: str. How to mend a process that fails, for error messages.
+        name: str. Name of the process in error messages.
+        mend: str. Advice in error messages if the process fails.
+
+    Attributes:
+        versions: dict package -> str. The versions of the script's PACKAGES.
 
     Raises:
         UserError: the interpreter cannot be run, or the script fails.
@@ -53,7 +56,10 @@ class ReferenceProcess:
         """Sends a request and waits for its answer.
 
         Args:
-            **request: JSON-able values of the request.
+            **request: values that JSON can hold. The request.
+
+        Returns:
+            dict. The answer.
 
         Raises:
             UserError: the process ended. The message has the last line that it wrote to standard error.
@@ -63,7 +69,7 @@ class ReferenceProcess:
         return self._read()
 
     def close(self) -> None:
-        """Ends the process, which gives back its memory."""
+        """Ends the process and frees its memory."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate()
 

@@ -1,4 +1,4 @@
-"""The page on /: its static files, and the descriptions of models from which the page draws its forms."""
+"""The page on /: its static files, and descriptions of the models for its forms."""
 
 import pathlib
 

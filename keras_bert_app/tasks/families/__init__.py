@@ -3,8 +3,8 @@
 A family is a module with these names:
     READS: tuple of str. The fields of task.SELECTIVE that all tasks of the family read.
     label_names(task, examples, run): The names of the model's outputs in order; () for outputs without names.
-    classes(task, example): The names of an example's classes, for draws by class; () where it has none.
-    sources(examples): What each example was made from. Examples of one source are held out together.
+    classes(task, example): The names of an example's classes, for draws by class; () if it has none.
+    sources(examples): The source of each example, such as its text. Examples of one source are held out together.
     input_names(examples): The names of the inputs of an exported model.
     featurize(task, examples, tokenizer, run, labels, has_labels=True): The Features of examples.
     texts(examples): All texts, for masked LM on them.

@@ -8,7 +8,7 @@ from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.task import Task
 
 _EXCERPT = 80  # characters of the text on each side of an answer
-_LENGTHS = ((1, "1 word"), (2, "2 words"), (5, "3 to 5"), (10, "6 to 10"))  # rows of the picture, by right answer
+_LENGTHS = ((1, "1 word"), (2, "2 words"), (5, "3 to 5"), (10, "6 to 10"))  # words of the right answer
 _OUTCOMES, _NO_ANSWER = ("exact", "in part", "another"), "no answer"
 
 

@@ -28,10 +28,10 @@ def windows(num_tokens: int, room: int, doc_stride: int) -> list[tuple[int, int]
 
 
 def max_context(parts: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Marks each token in the window that gives it the most context on its poorer side.
+    """Marks each token in the one window that gives the token the most context.
 
-    The score is the context on the poorer side plus 0.01 of the length of the window. If two windows are equal, the
-    first one wins.
+    The score of a window is the number of tokens on the side with less context, plus 0.01 of the window's length
+    (run_squad.py, _check_is_max_context). If two windows have the same score, the first one wins.
 
     Args:
         parts: The result of windows.
@@ -73,13 +73,13 @@ def n_best(
     """
     null = min((values[0] for values in logits), key=sum)
     scores, spans = _candidates(features, units, logits, run.n_best_size, run.max_answer_length)
-    if not len(scores):  # all best places are in the question: run_squad.py then has no answer, or fails
+    if not len(scores):  # if all best places are in the question, run_squad.py has no answer or fails
         scores, spans = _candidates(features, units, logits, None, run.max_answer_length)
     if has_null:
         scores, spans = np.concatenate([scores, [null]]), np.concatenate([spans, [(-1, -1)]])
     kept = {}
     for candidate in np.argsort(-scores.sum(axis=1), kind="stable"):
-        if len(kept) >= run.n_best_size and any(kept):  # at least one real answer, to compare no answer with
+        if len(kept) >= run.n_best_size and any(kept):  # keep one real answer to compare with no answer
             break
         kept.setdefault(_cut(context, *spans[candidate]), (scores[candidate], int(spans[candidate, 0])))
     if has_null or not kept:

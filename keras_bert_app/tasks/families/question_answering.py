@@ -1,7 +1,7 @@
-"""The family of question answering: the answer is a part of a text, or no part of it.
+"""The family of question answering: the answer is a part of a text, or the text has no answer.
 
-Windows, labels, n-best answers and null scores are those of google-research/bert run_squad.py, with one exception:
-positions count characters of the original text, not words between white space. An answer is cut from the text
+Windows, labels, n-best answers and null scores are those of run_squad.py in google-research/bert, with one exception.
+Positions count characters of the original text, not words between white space. An answer is cut from the text
 unchanged, in every script. run_squad.py looks for the normalized answer among the words, and returns whole words if it
 finds none.
 """
@@ -25,7 +25,7 @@ from keras_bert_app.tasks.task import Task, names_in_answers
 QUESTION_ANSWERING = "question_answering"
 READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
-# These functions of the family live in a module of their own.
+# Another module has these functions of the family.
 baseline = answer_report.baseline
 answers = answer_report.answers
 mistakes = answer_report.mistakes
@@ -60,7 +60,7 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
 
 
 def classes(task: Task, example: Example) -> tuple[str, ...]:
-    """Whether a question has an answer, where the task asks for it."""
+    """("answer",) or ("no answer",); () if all questions of the task have an answer."""
     return ("answer" if example.answers else "no answer",) if may_have_no_answer(task) else ()
 
 
@@ -293,8 +293,8 @@ def write_predictions(task: Task, directory: str, examples: Sequence[Example], p
 
     The files map ids to results, as run_squad.py writes them and SQuAD's official scripts read them. An unanswered
     question has "" in predictions.json. With null_odds.json and a tuned threshold, the official script finds the same
-    best_f1 as this program. Its best_exact is not better than that of these answers. Several languages may use the
-    same ids; the language then stands before the id.
+    best_f1 as this program. Its best_exact is at most the best_exact of this program, because answers above the
+    threshold are already empty. Several languages may use the same ids; the language then stands before the id.
     """
     ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}

@@ -1,4 +1,4 @@
-"""Comparisons for classes, numbers and label sets: a baseline, pictures, files of answers, and the worst mistakes."""
+"""Reports on classes, numbers and label sets: baseline, pictures, files of answers, worst mistakes."""
 
 import collections
 import json
@@ -41,7 +41,7 @@ def answers(
             [labels.index(prediction["label"]) for prediction in predictions],
             labels,
         )
-    # A right label that is missing, and a wrong label that is given, are paired with "none".
+    # A missing right label and a predicted wrong label each form a pair with "none".
     pairs = [
         pair
         for example, prediction in zip(examples, predictions, strict=True)
@@ -63,9 +63,9 @@ def write_predictions(task: Task, directory: str, examples: Sequence, prediction
     """Writes a row of index, tab, answer for each example, as GLUE's server accepts them.
 
     Each input file gets its own file of answers if task.answer_files names it. All other answers go to
-    predictions.tsv, whose rows have the texts, too. Commas join several labels; if one of
-    them has a comma or begins with a bracket, the labels are a JSON list. Several languages may use the same indices;
-    the language then stands before the index.
+    predictions.tsv, whose rows also have the texts. Commas join several labels. If a label has a comma or begins with a
+    bracket, the labels are a JSON list. Several languages may use the same indices; the language then stands before the
+    index.
     """
     by_file = {}
     for example, name, prediction in zip(examples, names_in_answers(examples), predictions, strict=True):
@@ -100,7 +100,7 @@ def _joined(labels):
 
 
 def mistakes(task: Task, examples: Sequence, predictions: Sequence[dict], most: int) -> list[dict]:
-    """At most `most` wrong answers as dicts: the highest probability ("sure") or the largest "error" first."""
+    """At most `most` wrong answers as dicts, the highest probability ("sure") or largest "error" first."""
     wrong = []
     for example, prediction in zip(examples, predictions, strict=True):
         if task.kind == REGRESSION:

@@ -17,7 +17,7 @@ from keras_bert_app.tasks.task import Examples, Task
 READS = ("pooling", "long_documents", "max_windows", "doc_stride")
 THRESHOLD = 0.5  # a label is in the set if its probability is higher
 
-# These functions of the family live in a module of their own.
+# Another module has these functions of the family.
 baseline = sequence_report.baseline
 answers = sequence_report.answers
 write_predictions = sequence_report.write_predictions
@@ -53,7 +53,7 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         task: Task.
         examples: All training examples.
         run: FinetuningConfig. If label_column names several columns, all of them are labels, even if no example has
-            them. Numbers of columns that have names in the file are no names of labels.
+            them. If it gives the numbers of columns that have names, the numbers are not labels.
 
     Raises:
         UserError: there are too few labels to distinguish anything.
@@ -259,7 +259,7 @@ def score(
 def measure(
     task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple[str, ...]
 ) -> intervals.Measure:
-    """The first metric, for resamples."""
+    """The first metric of the task, for resamples."""
     gold, predicted = _values(task, examples, predictions, labels)
     if task.metrics[0] == "accuracy":
         return (gold == predicted).astype(np.float64)

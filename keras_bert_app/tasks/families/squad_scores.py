@@ -83,7 +83,7 @@ def scores_1_1(answers: Sequence[Sequence[str]], given: Sequence[str]) -> dict[s
 def scores_2_0(
     answers: Sequence[Sequence[str]], given: Sequence[str], not_null: Sequence[str], null_odds: Sequence[float]
 ) -> dict[str, float]:
-    """The scores over questions of which some have no answer.
+    """The scores over questions, some of which have no answer.
 
     Args:
         answers: The right answers to each question; () for a question without an answer.

@@ -1,7 +1,7 @@
 """The family of tagging: a tag for each word of a sentence.
 
-The prediction at the first piece of a word is the tag of the word (Devlin et al. 2018, section 5.3). Tags of entities
-are trained as IOB2, whatever the scheme of a file, and predictions are written in the scheme of the file.
+The prediction at the first piece of a word is the tag of the word (Devlin et al. 2018, section 5.3). Training uses
+IOB2 for entities, whatever the scheme of a file. Predictions have the scheme of the file.
 """
 
 import collections
@@ -21,7 +21,7 @@ from keras_bert_app.tasks.readers import conll
 from keras_bert_app.tasks.task import Task
 
 READS = ("doc_stride", "document_context", "text_columns", "label_column")
-_FEWEST_DOCUMENTS = 20  # below so many, sentences are held out by themselves
+_FEWEST_DOCUMENTS = 20  # with fewer documents, single sentences are held out
 ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
 
 
@@ -36,13 +36,13 @@ def _as_trained(task, tags):
 
 
 def label_names(task: Task, examples: Sequence[conll.Sentence], run: FinetuningConfig) -> tuple[str, ...]:
-    """The tags in the order of the outputs. The first tag is for words about which nothing is known.
+    """The tags in the order of the outputs. Words about which nothing is known get the first tag.
 
     For entities, the first tag is O, followed by B- and I- of each type. Other tags are sorted by frequency, the most
     frequent tag first.
 
     Raises:
-        UserError: all words have the same tag.
+        UserError: all words have the same tag; for tasks with entities, the tag O.
     """
     tags = collections.Counter(itertools.chain.from_iterable(example.tags for example in examples))
     if len(tags) < 2 and (not has_entities(task) or "O" in tags):
@@ -57,14 +57,14 @@ def label_names(task: Task, examples: Sequence[conll.Sentence], run: FinetuningC
 
 
 def classes(task: Task, example: conll.Sentence) -> tuple[str, ...]:
-    """The types of the entities of a sentence, or all its tags where they mark no entities."""
+    """The types of the entities of a sentence, or all its tags if the tags mark no entities."""
     if not has_entities(task):
         return tuple(sorted(set(example.tags)))
     return tuple(sorted({kind or "entity" for kind, _, _ in entities.spans(example.tags)}))
 
 
 def sources(examples: Sequence[conll.Sentence]) -> list[tuple]:
-    """The document of each sentence, or its words where the files have few documents."""
+    """The document of each sentence, or its words if the files have few documents."""
     documents = [(os.path.basename(example.path), example.document) for example in examples]
     if len(set(documents)) >= _FEWEST_DOCUMENTS:
         return documents
@@ -192,7 +192,7 @@ def score(
     """dict metric -> score. Entities are counted as conlleval counts them, sentence by sentence.
 
     The accuracy over words differs from conlleval's in two points. -DOCSTART- is no word. If the tags of a file break
-    their scheme, the entities count that conlleval reads in them.
+    their scheme, the function first writes them again from the entities that conlleval reads in them.
     """
     right, predicted = [example.tags for example in examples], [prediction["tags"] for prediction in predictions]
     figures = {}

@@ -14,13 +14,13 @@ _LENGTH_SHARE = 0.01  # google-research/bert run_squad.py, _check_is_max_context
 def make_rows(examples: Sequence[conll.Sentence], tokenizer, run: FinetuningConfig) -> Features:
     """The Features of sentences without labels.
 
-    for_decode["words"] is as tagging.featurize describes it. Each word is tagged at its first piece, once, in the row
-    that gives this piece the most context.
+    tagging.featurize describes for_decode["words"]. Each word is tagged once: at its first piece, in the row that gives
+    this piece the most context.
 
     A sentence that is longer than a row becomes overlapping windows of whole words. The windows are run.doc_stride
     pieces apart, but at most half a row, so that each word has context on both sides in one of them. With
-    run.document_context, other sentences get as many surrounding words of the document as fit, with the same number
-    of pieces on both sides where possible.
+    run.document_context, a sentence that fits into a row also gets as many words around it as fit. They come from its
+    document, with the same number of pieces on both sides if possible.
 
     Args:
         examples: list of conll.Sentence.
@@ -121,7 +121,7 @@ def _document_bounds(examples, bounds):
 
 
 def _windows(starts, first, last, room, step) -> Iterator[tuple[int, int]]:
-    """Yields (first word, word after the last) of windows; a word longer than a row is alone."""
+    """Yields (first word, word after the last) of windows. A word that is longer than a row has its own window."""
     while True:
         fits = np.searchsorted(starts, starts[first] + room, side="right") - 1
         end = min(max(fits, first + 1), last)

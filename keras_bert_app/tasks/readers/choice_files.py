@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _read_swag(path, run, has_labels):
-    """Context = sent1; each choice = sent2 and an ending (Devlin et al. 2018, section 4.4)."""
+    """The context is sent1. Each choice is sent2 and an ending (Devlin et al. 2018, section 4.4)."""
     examples = []
     for number, row in read_rows(path):
         beginning = text_of(path, number, row, "sent2")
@@ -31,7 +31,7 @@ def _read_swag(path, run, has_labels):
 
 
 def _read_hellaswag(path, run, has_labels):
-    """Context = ctx_a; each choice = ctx_b and an ending; name = split and row number."""
+    """The context is ctx_a. Each choice is ctx_b and an ending. The name is the split and the number of the row."""
     examples = []
     for number, row in read_rows(path):
         beginning, endings = row.get("ctx_b") or "", column_of(path, number, row, "endings")
@@ -70,14 +70,14 @@ def _read_codah(path, run, has_labels):
 def _fold(split, examples, run):
     """The examples of a split of CODAH.
 
-    CODAH's file of all examples is divided into five parts of nearly the same size: one for test, the next one for
-    dev, three for training. Questions that share a prompt or an ending are in one part, so that no prompt and no ending
-    of dev and test occurs in training. These parts are not CODAH's own folds: scores are not comparable with published
-    ones. A file of one of CODAH's own folds (data/cv_split) is a whole split.
+    The function divides CODAH's file of all examples into five parts of nearly the same size: one for test, the next
+    one for dev, three for training. Questions that share a prompt or an ending are in one part. No prompt and no ending
+    of dev or test therefore occurs in training. These parts are not CODAH's own folds. Their scores cannot be compared
+    with published scores. A file of one of CODAH's own folds (data/cv_split) is a whole split.
 
     Raises:
-        UserError: --fold is given for files of one fold, the split's file is missing beside those of other splits, or
-            the questions share too many texts to be divided.
+        UserError: --fold is given for files of one fold; the file of the split is missing although other splits have
+            files; or the questions share too many texts to be divided.
     """
     directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
     fold_files = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
@@ -116,7 +116,7 @@ def _parts_of_codah(examples):
 
 
 def _words(text):
-    """A text without differences of case, white space and punctuation, unless it has nothing else."""
+    """The words of a text without differences of case; a text without words stays as it is."""
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
@@ -131,7 +131,7 @@ def _position(path, number, value, choices):
 
 
 def _read_dream(path, run, has_labels):
-    """Context = the turns of a dialogue; one example for each question about it."""
+    """The context is the turns of a dialogue. Each question about the dialogue gives one example."""
     examples = []
     for number, item in _array_items(path):
         try:
@@ -167,10 +167,10 @@ def _read_dream(path, run, has_labels):
 
 
 def _array_items(path):
-    """Yields (line number of its beginning, item) for each item of a file that is one JSON array.
+    """Yields (line number where an item begins, item) for a file that is one JSON array.
 
     Raises:
-        UserError: the file is no JSON array, or is incomplete; the message has file:line.
+        UserError: the file is not a JSON array, or is incomplete. The message has file:line.
     """
     text = "\n".join(line for _, line in lines_of(path))
     decoder, line, counted = json.JSONDecoder(), 1, 0

@@ -16,7 +16,7 @@ _WORD, _BLANK, _DOCUMENT, _OTHER = "word", "blank", "document", "other"
 _FORM, _UPOS, _NUMBER_OF_COLUMNS = 1, 3, 10
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _CJK_SENTENCE = re.compile(f"{_CJK.pattern}[。！？]|[。！？]{_CJK.pattern}")
-_LONGEST_CJK_WORD = 25  # characters; longer names of organizations occur, but not in files of single words
+_LONGEST_CJK_WORD = 25  # characters; names of organizations may be longer, but are not single words
 _ENDS_SENTENCE = re.compile("[^\\W\\d_]{2}[.!?…][\"'»”’)]*$")
 
 
@@ -105,7 +105,7 @@ def read_sentences(
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[: 1 + has_tags]:
             if not fields[column]:
                 raise UserError(f"{path}:{number}: the column of the {name} is empty; expected a {name} in each line")
-            # The same words and tags occur many times.
+            # The same words and tags occur many times, so that interned strings save memory.
             values.append(sys.intern(fields[column]))
         numbers.append(number)
     end_sentence()
@@ -151,9 +151,10 @@ def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int
 
 
 def _is_prose(fields, word_column):
-    """Whether the fields of a line are a sentence, and no word with its columns.
+    """Whether the fields of a line are a sentence, not a word with its columns.
 
-    No word has the end of a sentence beside Chinese characters. No tag and no lemma is a word with a full stop.
+    A word has no end of a sentence next to a Chinese character. A last column with a tag or a lemma does not end with a
+    full stop, unless it repeats the word.
     """
     word, last = fields[min(word_column, len(fields) - 1)], fields[-1]
     if _CJK_SENTENCE.search(word) or len(_CJK.findall(word)) > _LONGEST_CJK_WORD:
@@ -185,7 +186,7 @@ def _lines(path):
 
 
 def _layout(path):
-    """(separator, number of columns) by the first line of a word, or else by a line with #."""
+    """(separator, number of columns) of the first line of a word, or of a line with # if there is no other line."""
     shown = ""
     for _, line in lines_of(path):
         if line.strip(" \t") and not line.startswith("-DOCSTART-"):

@@ -1,11 +1,14 @@
-"""Parts of examples that share no text: examples that share one form a group, and groups stay whole."""
+"""Parts of examples that share no text.
+
+Examples with a common text form a group, and groups stay whole.
+"""
 
 import collections
 from collections.abc import Collection, Hashable, Sequence
 
 
 def groups(keys: Sequence[Collection[Hashable]]) -> list[int]:
-    """Connects all members that share a key, also over several steps.
+    """Groups the members that share a key, directly or through other members.
 
     Args:
         keys: the keys of each member.
@@ -31,7 +34,7 @@ def _root(parents, number):
 def balanced(first_of_group: Sequence[int], num_parts: int) -> list[int]:
     """Distributes whole groups over parts of nearly the same size.
 
-    The largest group comes first; each goes to the part with the fewest members.
+    The largest group comes first. Each group goes to the part with the fewest members.
 
     Args:
         first_of_group: the result of groups.

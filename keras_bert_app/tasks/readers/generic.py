@@ -1,4 +1,4 @@
-"""Tasks over tables of the user: train, dev and test as .tsv, .csv or .jsonl, with named columns."""
+"""Tasks over the user's tables: train, dev and test as .tsv, .csv or .jsonl, with named columns."""
 
 import dataclasses
 import json
@@ -59,14 +59,14 @@ def _label_columns(run, kind):
 
 
 def _column(row, name):
-    """The name of a column that is given by name, or by its number in a table."""
+    """The name of a column from its name, or from its number in a table."""
     if name in row or not isinstance(row, TableRow) or not name.isdecimal() or int(name) >= len(row):
         return name
     return list(row)[int(name)]
 
 
 def _remarks(row, run, kind):
-    """A line about how line 1 of a table was read, where columns are given by number."""
+    """A log line about line 1 of a table, if the columns are given by number."""
     if isinstance(row, NumberedRow):
         return ["line 1 was read as an example, and columns have numbers"]
     if isinstance(row, TableRow) and _are_numbers(run, kind):
@@ -90,7 +90,7 @@ def _guessed(path, number, row):
 
 def _settle(kind):
     def settled(run, path):
-        """The run with the header and the text columns of the training file, which it expects in every file."""
+        """The run with the header and the text columns of the training file. It expects both in every file."""
         run = dataclasses.replace(run, header=_header(path, run, kind))
         number, row = next(read_rows(path, has_header=run.header != "no"), (0, None))
         if run.text_columns or row is None:
@@ -101,7 +101,7 @@ def _settle(kind):
 
 
 def _header(path, run, kind):
-    """Whether line 1 of the training file names the columns: yes or no; auto where the columns are given by name."""
+    """Whether line 1 of the training file names the columns: yes or no; auto if the columns are given by name."""
     labels, are_numbers = _label_columns(run, kind), _are_numbers(run, kind)
     if run.header == "no" and not are_numbers:
         raise UserError(
@@ -157,7 +157,7 @@ def _label(path, number, value, kind):
             raise UserError(
                 f"{path}:{number}: labels {str(value)[:40]!r}; expected names joined by commas, or a list of them"
             )
-        # Sorted, so that the same set of labels is always the same answer.
+        # Labels are sorted, so that equal sets are equal answers.
         return tuple(sorted({_on_one_line(label) for label in labels} - {""}))
     if kind == REGRESSION:
         if (label := _number(value)) is None:

@@ -15,13 +15,13 @@ from keras_bert_app.tasks.task import Examples, Task
 
 NLI = ("contradiction", "entailment", "neutral")
 _ENTAILS = ("entailment", "not_entailment")
-# The annotators did not agree ("-"), or a row of GLUE's diagnostic file has no label ("").
+# "-" means that the annotators did not agree. GLUE's diagnostic file has rows with an empty label.
 _NO_LABEL = ("-", "")
 _COLA_COLUMNS = ("source", "label", "star", "sentence")
 _FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 _STS_RANGE = (0.0, 5.0)
-# Names of the columns with the first sentence, the second sentence and the label. The first name is that of GLUE's
-# MNLI, SNLI and XNLI, the second that of XNLI's training files, the third that of GLUE's diagnostic file.
+# Names of the columns with the first sentence, the second sentence and the label. GLUE's MNLI, SNLI and XNLI use
+# the first name, XNLI's training files the second name, and GLUE's diagnostic file the third name.
 _NLI_COLUMNS = (
     ("sentence1", "premise", "Premise"),
     ("sentence2", "hypo", "Hypothesis"),
@@ -71,7 +71,7 @@ def read_nli(
 
     Args:
         path: str. The file.
-        run: FinetuningConfig. Not read.
+        run: FinetuningConfig. The function does not read it.
         has_labels: bool. Whether the file must have labels.
         group_of: Function row -> group of its example.
     """
@@ -159,7 +159,7 @@ TASKS = (
         ("accuracy", "f1"),
         ("0", "1"),
     ),
-    # A few questions in the official training file contain an end of line, which breaks each of them into two rows.
+    # A few questions in the official training file contain a line break, which divides each of them into two rows.
     _glue(
         "qqp",
         "QQP: do two questions ask the same",

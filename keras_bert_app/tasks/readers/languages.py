@@ -1,4 +1,4 @@
-"""Tasks in several languages: training on one language, scores on all (zero-shot transfer).
+"""Tasks in several languages: training in one language, scores in all languages (zero-shot transfer).
 
 --language names the language that trains the model and chooses the best weights, English by default. A run ends with
 the scores of the split dev_languages, for all languages together and for each one. evaluate --split=test does the same.

@@ -1,10 +1,12 @@
-"""20 Newsgroups: messages without headers, quotes and footers, and a baseline that looks up threads and senders.
+"""20 Newsgroups: messages without headers, quotes and footers, with a baseline by thread and sender.
 
-Headers, quotes and footers tell the group of many messages. They are removed as by
-fetch_20newsgroups(remove=("headers", "footers", "quotes")) of scikit-learn. Some texts are empty then. They count as
-examples, as in scikit-learn. The test split is the official one, by date: 2,419 of its 7,532 messages have the subject
-of a training message. Therefore the baseline predicts the class by subject and sender. About a tenth of the threads of
-the training messages is dev.
+Headers, quotes and footers reveal the group of many messages. The reader removes them as
+fetch_20newsgroups(remove=("headers", "footers", "quotes")) of scikit-learn does. Some texts are then empty. They count
+as examples, as in scikit-learn.
+
+The test split is the official one, by date: 2,419 of its 7,532 messages have the subject of a training message.
+Therefore the baseline predicts the class by subject and sender. About a tenth of the threads of the training messages
+is dev.
 """
 
 import collections
@@ -19,9 +21,9 @@ from keras_bert_app.tasks.families.sequences import CLASSIFICATION, Example
 from keras_bert_app.tasks.readers.tables import label_of, read_rows, text_of
 from keras_bert_app.tasks.task import Examples, Task
 
-_DEV_SHARE = 10  # one of so many threads
+_DEV_SHARE = 10  # dev has one thread in 10
 _END_OF_HEADERS = "\n\n"
-# A line that continues a subject is left out: 88 of the 96 such lines hold identifiers of other messages.
+# The pattern leaves out a line that continues a subject: 88 of the 96 such lines hold identifiers of other messages.
 _FIELD = re.compile(r"^(From|Subject):(.*)", re.MULTILINE)
 _REPLY = re.compile(r"(re(\[\d+\]|\^\d+)?\s*:\s*)*")
 _ADDRESS = re.compile(r"[^\s<>()\"]+@[^\s<>()\"]+")
@@ -48,7 +50,10 @@ def without_headers(text: str) -> str:
 
 
 def without_footer(text: str) -> str:
-    """The text before the last blank line or line of hyphens; all of it if this is its first line or there is none."""
+    """The text before its last blank line or line of hyphens.
+
+    The text stays whole if it has no such line, or has it only as its first line.
+    """
     lines = text.strip().split("\n")
     for number in range(len(lines) - 1, 0, -1):
         if not lines[number].strip().strip("-"):
@@ -131,8 +136,9 @@ def look_up(
 ) -> tuple[str, list[dict]]:
     """(description, predictions) of a baseline that reads only the headers.
 
-    It predicts the most frequent class of the training messages with the same subject; if there are none, of those
-    with the same sender; if there are none either, of all. Among equally frequent classes it takes the first.
+    The baseline predicts the most frequent class of the training messages with the same subject. If there are none, it
+    takes the messages with the same sender. If there are none either, it takes all messages. Among equally frequent
+    classes it predicts the first one.
 
     Args:
         task: Task.
@@ -153,7 +159,7 @@ def look_up(
 
 
 def _keys(message):
-    """The features that a message shares with others, the most telling first."""
+    """The keys of a message for the baseline: its subject, its sender, and a key that all messages share."""
     named = (("subject", message.subject), ("sender", message.sender))
     return [*(key for key in named if key[1]), ("", "")]
 

@@ -1,9 +1,10 @@
 """Reuters-21578: documents with several topics, read from the files of its archive.
 
 The test split is the ModApte test. About a tenth of the training documents is dev. Documents that begin alike stay
-together, in training or in dev: those with the same title or with the same first words of the body, numbers aside. The
-corpus has many near copies: if every tenth training document were dev, 46 of 777 would have a training document with
-nearly the same set of words (Jaccard similarity of at least 0.9, numbers aside).
+together, in training or in dev. Documents begin alike if they have the same title or the same first words of the body,
+without numbers. The reason is that the corpus has many near copies. If every tenth training document were dev, 46 of
+777 dev documents would have a near copy in training. A near copy has nearly the same set of words (Jaccard similarity
+of at least 0.9, without numbers).
 """
 
 import html
@@ -36,7 +37,7 @@ REUTERS_TOPICS = tuple(
 )
 _DEV_SHARE = 0.1
 _WORD = re.compile(r"[^\W\d_]+")
-_FIRST_WORDS = 16  # fewer would connect most of the short results of companies ("Shr 3 cts vs 2 cts")
+_FIRST_WORDS = 16  # fewer words would group most of the short company results ("Shr 3 cts vs 2 cts")
 
 
 def _read(path, run, has_labels):
@@ -97,7 +98,7 @@ def _part(split, examples, run):
 
 
 def _beginnings(text):
-    """{words of the title, first words of the body}, numbers aside."""
+    """The first words of the title and of the body, without numbers, as a set of (0 or 1, words)."""
     beginnings = []
     for part in text.casefold().split("\n")[:2]:
         words = (word[0] for word in _WORD.finditer(part))

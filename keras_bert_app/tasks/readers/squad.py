@@ -14,7 +14,7 @@ from keras_bert_app.tasks.families.question_answering import Example
 from keras_bert_app.tasks.task import Task
 
 _XQUAD = re.compile(r"xquad\.(\w+)\.json")
-# The id of a question in a file. In a text, backslashes would precede the quotation marks.
+# The id of a question in a file. Inside a text, backslashes would precede the quotation marks.
 _ID = re.compile(r'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 _KINDS = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
 
@@ -72,7 +72,7 @@ def _questions(path):
 
 def _contexts(path, content):
     """Yields (place, context, its questions) of a file's JSON value."""
-    is_flat = isinstance(content, dict) and "data" not in content and "context" in content  # JSON lines of one line
+    is_flat = isinstance(content, dict) and "data" not in content and "context" in content  # JSON lines with one line
     items = content if isinstance(content, list) else [content] if is_flat else _value(content, "data", list, path)
     for number, item in enumerate(items, 1):
         if isinstance(item, dict) and "context" in item and "paragraphs" not in item:
@@ -153,7 +153,7 @@ def _answers(question, context, place, has_null):
 
 
 def _paired(answers, place):
-    """The answers as SQuAD has them, from a dict of two lists as Hugging Face has them."""
+    """The answers in SQuAD's form, from Hugging Face's form of a dict with two lists."""
     texts, starts = _value(answers, "text", list, place), _value(answers, "answer_start", list, place)
     if len(texts) != len(starts):
         raise UserError(f"{place}: has {len(texts)} answers, and {len(starts)} answer_start; give one for each")

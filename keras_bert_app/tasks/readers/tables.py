@@ -39,13 +39,13 @@ def read_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, dict column -> str or JSON value) of a table.
 
-    The ending of the path decides the format. An empty line is no row. In a table with one column it is an empty text.
+    The ending of the path decides the format. An empty line is no row; in a table with one column it is an empty text.
     Line 1 is the first line that is not blank, and a file without such a line has no rows.
 
     Args:
         path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do, or tabs without
             quoting if line 1 has tabs and no comma, as in STS-B's own files. .jsonl or .json: one object a line. A
-            .txt file that begins with a brace holds JSON lines, too, as SciBERT's files do.
+            .txt file that begins with a brace also holds JSON lines, as SciBERT's files do.
         columns: Names of the columns of a file without header. If the first line has one of these names, the line is
             a header nevertheless. By default the first line is the header.
         ragged: list. Rows with more or fewer fields than columns are skipped, and their line numbers are added to
@@ -114,25 +114,25 @@ def column_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
 
 
 def shown_columns(row: dict[str, Any]) -> list[str]:
-    """The names of a row's columns, of which some may be long texts where line 1 is no header."""
+    """The names of a row's columns, shortened, because line 1 may be an example with long texts."""
     names = [f"{name[:_SHOWN_CHARACTERS]}…" if len(name) > _SHOWN_CHARACTERS else name for name in map(str, row)]
     return [*names[:_SHOWN_COLUMNS], "…"] if len(names) > _SHOWN_COLUMNS else names
 
 
 def head_advice(row: dict[str, Any]) -> str:
-    """The end of an error message about a row without a column: which line was read as the header."""
+    """The end of an error message about a missing column. It says that line 1 was read as the header."""
     return _HEAD_ADVICE if getattr(row, "has_header", False) else ""
 
 
 def advice_of_trained_run(message: str, text_columns: Sequence[str]) -> str:
-    """An error message about a file for a trained run, whose task and columns no flag changes any more.
+    """Adapts an error message about a file to a trained run, whose task and columns no flag can change.
 
     Args:
         message: str. The message, perhaps with the advice of head_advice.
         text_columns: The run's columns of texts; () for a task with columns of its own.
 
     Returns:
-        str: the message. Its advice is to give the file a head line; the advice of head_advice is gone.
+        str: the message. Advice to add a head line to the file replaces the advice of head_advice.
     """
     names = "" if any(name.isdecimal() for name in text_columns) else ", ".join(text_columns)
     advice = "put a head line with the columns of the training file above it"

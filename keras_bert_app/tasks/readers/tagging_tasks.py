@@ -12,7 +12,7 @@ _ENDINGS = (".txt", ".conll", ".tsv")
 
 
 def _files(endings, pattern=None):
-    """The files of the splits: usual names with all endings, those of CoNLL-2003, a pattern."""
+    """The files of the splits: usual names with all endings, the names of CoNLL-2003, and the pattern."""
     files = {
         split: (*(name + ending for name in names for ending in endings), *(f"eng.{name}" for name in names))
         for split, names in _NAMES.items()
@@ -28,9 +28,9 @@ def read_entities(
     text_columns: tuple[str, ...] = (),
     tag_scheme: str = "auto",
 ) -> list[conll.Sentence]:
-    """The sentences of a file whose tags mark entities, with the scheme in which answers write their tags.
+    """The sentences of a file whose tags mark entities, with the scheme for the tags of answers.
 
-    This is the scheme of the run, unless the tags of the file clearly follow another one.
+    This is the scheme of the run, unless the labels of the file break it.
 
     Args:
         path: str. The file.

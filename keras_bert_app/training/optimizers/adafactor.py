@@ -1,4 +1,4 @@
-"""Adafactor (Shazeer and Stern 2018), which keeps means of rows and columns as second moments and so saves memory."""
+"""Adafactor (Shazeer and Stern 2018). It saves memory, because it keeps means of rows and columns."""
 
 import tensorflow as tf
 
@@ -12,7 +12,9 @@ DECAY_EXPONENT = 0.8  # beta_2 at step t is 1 - t ** -DECAY_EXPONENT
 
 
 class Adafactor(Optimizer):
-    """Algorithms 4 (matrices) and 5 (vectors) of the paper, with decoupled weight decay and no first moment.
+    """Adafactor without a first moment, with decoupled weight decay.
+
+    The class implements algorithms 4 (matrices) and 5 (vectors) of the paper.
 
     change = max(EPSILON_2, RMS(variable)) * clipped(gradient / sqrt(v)) + weight_decay_rate * variable;
     variable -= learning_rate * change.
@@ -20,9 +22,9 @@ class Adafactor(Optimizer):
     The learning rate is relative to the root mean square of the weights. It follows the schedule; the paper's rho is
     min(1e-2, 1 / sqrt(step)). Query, key and value are three matrices.
 
-    keras.optimizers.Adafactor has the same update while the rate is below 1 / sqrt(step), its ceiling. It does not
-    serve here, because it keeps all of v besides the factors, sums the gradients over replicas again, counts its steps
-    itself, and cannot skip an update under tf.distribute.
+    keras.optimizers.Adafactor has the same update while the rate is below its ceiling, 1 / sqrt(step). This project
+    cannot use that class for four reasons. It keeps all of v besides the factors. It sums the gradients over replicas
+    again. It counts its steps itself. It cannot skip an update under tf.distribute.
     """
 
     def make_slots(self):
@@ -39,7 +41,11 @@ class Adafactor(Optimizer):
         return slots
 
     def step_terms(self, step):
-        """beta_2 of the update after `step` earlier updates; 0 at the first update."""
+        """beta_2 of the update after `step` earlier updates; 0 at the first update.
+
+        Args:
+            step: int32 scalar.
+        """
         return 1.0 - tf.pow(tf.cast(step + 1, tf.float32), -DECAY_EXPONENT)
 
     def update(self, variable, slots, gradient, learning_rate, beta_2, traits):
@@ -54,7 +60,8 @@ class Adafactor(Optimizer):
                 move(slots[name], tf.reduce_mean(square, axis=axis, keepdims=True) + EPSILON_1, beta_2)
                 for name, axis in (("adafactor_rows", 2), ("adafactor_columns", 0))
             )
-            # v = rows * columns / mean of rows. Their product may underflow float32, so the factors apply one by one.
+            # v = rows * columns / mean of rows. Their product may underflow float32, so the update applies the factors
+            # one by one.
             rows /= tf.reduce_mean(rows, axis=0, keepdims=True)
             update = gradient * tf.math.rsqrt(rows) * tf.math.rsqrt(columns)
         update /= tf.maximum(1.0, _root_mean_square(update) / CLIP_THRESHOLD)

@@ -1,4 +1,4 @@
-"""BERT's AdamW, and LAMB."""
+"""The optimizers AdamW, as BERT uses it, and LAMB."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from keras_bert_app.training.optimizers.optimizer_base import NOT_DECAYED, Optim
 class AdamTerms(NamedTuple):
     """The numbers of Adam's update that depend on the step, float32 scalars.
 
-    Bias correction divides m by 1 - beta_1_power and v by 1 - beta_2_power. Here both are one factor of the direction,
-    and epsilon is scaled to match. An update then writes fewer arrays.
+    Bias correction divides m by 1 - beta_1_power and v by 1 - beta_2_power. Here both divisions become one factor
+    (correction), and epsilon is scaled to match. An update then writes fewer arrays.
 
     Attributes:
         beta_1: the optimizer's beta_1.
@@ -41,7 +41,7 @@ class AdamWeightDecay(Optimizer):
         weight_decay_rate: see Optimizer.
         beta_1: decay of m, the mean of the gradient.
         beta_2: decay of v, the mean of the squared gradient.
-        epsilon: small number beside sqrt(v).
+        epsilon: small number that is added to sqrt(v).
         bias_correction: whether m and v are divided by 1 - beta ** steps (Kingma and Ba 2015).
         learning_rate_factors: see Optimizer.
         not_decayed: see Optimizer.
@@ -71,7 +71,11 @@ class AdamWeightDecay(Optimizer):
         }
 
     def step_terms(self, step):
-        """AdamTerms of the update after `step` earlier updates."""
+        """AdamTerms of the update after `step` earlier updates.
+
+        Args:
+            step: int32 scalar.
+        """
         betas = tf.constant(self.beta_1), tf.constant(self.beta_2)
         powers = [
             tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0) for beta in betas
@@ -80,7 +84,14 @@ class AdamWeightDecay(Optimizer):
         return AdamTerms(*betas, *powers, epsilon=self.epsilon * root, correction=root / (1.0 - powers[0]))
 
     def direction(self, variable, slots, terms, traits):
-        """The direction of the last update, before the learning rate, from the slots after the update."""
+        """The direction of the last update, before the learning rate, from the slots after the update.
+
+        Args:
+            variable: tf.Variable.
+            slots: dict name -> slot of the variable.
+            terms: AdamTerms.
+            traits: Traits of the variable.
+        """
         direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + terms.epsilon)
         if self.bias_correction:
             direction *= terms.correction
@@ -89,7 +100,7 @@ class AdamWeightDecay(Optimizer):
     def update(self, variable, slots, gradient, learning_rate, terms, traits):
         if traits.decay:
             variable.assign_sub(variable * (learning_rate * traits.decay))
-        # The op reads and writes each array once. With beta powers of 0 it corrects no bias. With others it adds
+        # The op reads and writes each array once. With beta powers of 0 it corrects no bias. With other powers it adds
         # epsilon to the uncorrected root, so it takes the scaled epsilon.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
@@ -105,20 +116,32 @@ class AdamWeightDecay(Optimizer):
         )
 
     def update_norms(self, learning_rate, step):
-        """The norms of the last updates, computed from the slots and from the weights after the update."""
+        """The norms of the last updates, computed from the slots and from the weights after the update.
+
+        Args:
+            learning_rate: float32 scalar, the rate of that update.
+            step: int32 scalar, the number of that update.
+        """
         return [self.norm_of_update(path, learning_rate, step) for path in self.variables_by_path]
 
     def norm_of_update(self, path: str, learning_rate, step):
-        """The norm of the last update of one variable."""
+        """The norm of the last update of one variable.
+
+        Args:
+            path: path of the variable.
+            learning_rate: float32 scalar, the rate of that update.
+            step: int32 scalar, the number of that update.
+        """
         terms = self.step_terms(self.updates_of(path, step - 1))
         direction = self.direction(self.variables_by_path[path], self.slots_of(path), terms, self.traits_of(path))
         return learning_rate * self.learning_rate_factors[path] * tf.linalg.global_norm([direction])
 
 
 class Lamb(AdamWeightDecay):
-    """LAMB: Adam's update, scaled for each matrix by ||variable|| / ||update|| (You et al. 2020, algorithm 2).
+    """LAMB (You et al. 2020, algorithm 2): Adam's update, scaled for each matrix.
 
-    The ratio is 1 if either norm is 0, and for variables that are never decayed. The paper has bias correction on.
+    The factor is ||variable|| / ||update||. It is 1 if either norm is 0, and for variables that are never decayed. The
+    paper uses bias correction.
     """
 
     def update(self, variable, slots, gradient, learning_rate, terms, traits):

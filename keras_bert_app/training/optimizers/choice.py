@@ -1,4 +1,4 @@
-"""The optimizer of a run by the name of --optimizer, its learning rates by layer, and norms for the log."""
+"""The optimizer that --optimizer names, learning rates by layer, and norms for the log."""
 
 import functools
 import re
@@ -51,9 +51,10 @@ def _make_optimizer(run, variables, num_hidden_layers):
 
 
 def learning_rate_factors(paths: Iterable[str], num_hidden_layers: int, layer_decay: float) -> dict[str, float]:
-    """dict path -> factor of the learning rate: 1 for the heads, times layer_decay for each layer below them.
+    """The factor of the learning rate for each variable, as dict path -> factor.
 
-    Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A) use such a layer-wise decay.
+    The factor of the heads is 1. The factor of each layer is layer_decay times the factor of the layer above. Howard
+    and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A) use such a layer-wise decay.
 
     Args:
         paths: paths of the variables.
@@ -64,24 +65,32 @@ def learning_rate_factors(paths: Iterable[str], num_hidden_layers: int, layer_de
 
 
 def depth(path: str, num_hidden_layers: int) -> int:
-    """The height of a variable in the model: 0 in embeddings, 1 in the lowest layer, num_hidden_layers + 1 in heads."""
+    """The height of a variable in the model.
+
+    Args:
+        path: path of the variable.
+        num_hidden_layers: number of the encoder's layers.
+
+    Returns:
+        0 for embeddings, 1 for the lowest layer, num_hidden_layers + 1 for heads.
+    """
     if match := re.search(r"layer_(\d+)/", path):
         return 1 + int(match[1])
     return 0 if path.startswith("encoder/embeddings/") else num_hidden_layers + 1
 
 
 def make_norms_call(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> Callable[[float, int], dict[str, float]]:
-    """A function (learning_rate, step) that computes global norms for the log, outside of updates.
+    """Makes a function (learning_rate, step) that computes global norms for the log, outside of updates.
 
     Args:
         strategy: the devices.
         optimizer: Optimizer.
 
     Returns:
-        function that returns a dict: parameter_norm, the norm of the weights, and update_norm, the norm of the last
+        function that returns a dict: parameter_norm is the norm of the weights, and update_norm is the norm of the last
             update, number `step`.
     """
-    # A TPU runs compiled programs alone, and fetching all weights for one figure would take too long.
+    # A TPU runs only compiled programs, and fetching all weights for one figure would take too long.
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     call = norms_function(strategy, optimizer) if is_tpu else functools.partial(_norms, optimizer)
 
@@ -97,7 +106,15 @@ def make_norms_call(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> C
 
 
 def norms_function(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> Callable:
-    """The tf.function that make_norms_call calls on a TPU. Its arguments are learning_rate float32 and step int32."""
+    """Makes the tf.function that make_norms_call uses on a TPU.
+
+    Args:
+        strategy: the devices.
+        optimizer: Optimizer.
+
+    Returns:
+        tf.function (learning_rate float32, step int32) -> [norm of all weights, norms of the updates].
+    """
 
     def replica_norms(learning_rate, step):
         return _norms(optimizer, learning_rate, step)

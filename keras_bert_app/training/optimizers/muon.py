@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024): momentum whose singular values are made about equal, for hidden matrices."""
+"""Muon (Jordan et al. 2024): momentum with nearly equal singular values, for hidden matrices."""
 
 import tensorflow as tf
 
@@ -21,8 +21,9 @@ class Muon(AdamWeightDecay):
     update = orthogonal(gradient + 0.95 * momentum) * 0.2 * sqrt(max(rows, columns)) + weight_decay_rate * variable;
     variable -= learning_rate * update.
 
-    The scale is that of Liu et al. 2025 (Muon is scalable for LLM training, arXiv:2502.16982). Query, key and value are
-    three matrices. keras.optimizers.Muon has the same update; see Adafactor for why Keras' optimizers do not serve.
+    The scale comes from Liu et al. 2025 (Muon is scalable for LLM training, arXiv:2502.16982). Query, key and value are
+    three matrices. keras.optimizers.Muon has the same update. The docstring of Adafactor gives the reasons against
+    Keras' optimizers.
 
     Args:
         args: positional arguments of AdamWeightDecay.

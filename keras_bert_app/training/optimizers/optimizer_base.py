@@ -1,6 +1,7 @@
-"""The base of the optimizers: slots for each variable, and an update on each replica that can be skipped.
+"""The base class of the optimizers: slots for each variable, and updates that can be skipped.
 
-Slots are tf.Variables. Keras' optimizers do not serve here: they clip before the sum over replicas and sum again.
+Slots are tf.Variables. This project cannot use Keras' optimizers: they clip gradients before the sum over replicas,
+and they sum them again.
 """
 
 import contextlib
@@ -75,8 +76,8 @@ class Optimizer(tf.Module):
     def keep_average(self, decay: float) -> None:
         """Keeps running means of the weights after each update (Polyak and Juditsky 1992).
 
-        Call this method in the strategy's scope. Each sum begins at zero, and so does the share that divides it. The
-        zeros therefore have no part in a mean, however many updates are skipped or begin late.
+        Call this method in the strategy's scope. Each sum and the share that divides it begin at zero. The zeros
+        therefore do not change a mean, even if updates are skipped or begin late.
 
         Args:
             decay: decay of the running means.
@@ -89,20 +90,33 @@ class Optimizer(tf.Module):
             }
 
     def scale_loss(self) -> None:
-        """Scales the loss, as float16 needs it. Call this method in the strategy's scope."""
+        """Turns on loss scaling, which float16 needs. Call this method in the strategy's scope."""
         self.loss_scale = LossScale()
         self.slots["loss_scale"] = self.loss_scale.variables()
 
     def scaled(self, loss):
-        """The loss times its scale; unchanged without a scale."""
+        """The loss times its scale; unchanged without a scale.
+
+        Args:
+            loss: float32 scalar.
+        """
         return loss if self.loss_scale is None else loss * self.loss_scale.scale
 
     def unscaled(self, values):
-        """Values that grow with the scaled loss, divided by the scale; unchanged without a scale."""
+        """Values that grow with the scaled loss, divided by the scale; unchanged without a scale.
+
+        Args:
+            values: float32 tensor.
+        """
         return values if self.loss_scale is None else values / self.loss_scale.scale
 
     def is_overflow(self, is_good, sums):
-        """Whether a step that is not good fails only because of the scale; see LossScale."""
+        """Whether a step that is not good fails only because of the scale; see LossScale.
+
+        Args:
+            is_good: bool scalar. Whether the loss and the gradients of the step are finite.
+            sums: float32 [n]. The sums of the losses.
+        """
         return tf.constant(False) if self.loss_scale is None else self.loss_scale.is_overflow(is_good, sums)
 
     @contextlib.contextmanager
@@ -124,15 +138,15 @@ class Optimizer(tf.Module):
                 self.variables_by_path[path].assign(value)
 
     def apply(self, gradients, learning_rate, step=0, is_good=True, scale=1.0, execution: Execution = PLAIN):
-        """One update, called in replica context with gradients that are the same on every replica.
+        """Does one update. Call it in replica context, with the same gradients on every replica.
 
         Args:
             gradients: dense tensors in the order of the variables.
             learning_rate: float32 scalar.
-            step: int32, the number of updates before.
-            is_good: bool scalar; where it is False nothing changes.
+            step: int32, the number of earlier updates.
+            is_good: bool scalar. If it is False, only the loss scale changes.
             scale: float32 scalar that multiplies the gradients.
-            execution: Execution. Where it compiles updates, that of each variable is one kernel.
+            execution: Execution. If it compiles updates, one kernel does the update of each variable.
         """
         is_compiled = execution.compiles_parts or execution.has_update_in_program
         rates = {factor: learning_rate * factor for factor in set(self.learning_rate_factors.values())}
@@ -141,9 +155,17 @@ class Optimizer(tf.Module):
         )
 
     def apply_in_program(self, gradients, learning_rate, step, is_good, scale) -> None:
-        """apply for one replica, in a program that XLA compiles whole.
+        """Does the same as apply, for one replica in a program that XLA compiles as a whole.
 
-        Every value is chosen from the old and the new one. A condition would make the device wait for the host.
+        The program selects each value from the old and the new one. A condition would make the device wait for the
+        host.
+
+        Args:
+            gradients: dense tensors in the order of the variables.
+            learning_rate: float32 scalar.
+            step: int32, the number of earlier updates.
+            is_good: bool scalar. If it is False, only the loss scale changes.
+            scale: float32 scalar that multiplies the gradients.
         """
         for (path, variable), gradient in zip(self.variables_by_path.items(), gradients, strict=True):
             slots, is_changed = self.slots_of(path), is_good
@@ -160,28 +182,54 @@ class Optimizer(tf.Module):
             self.loss_scale.change(is_good)
 
     def updates_of(self, path: str, step):
-        """The number of updates of a variable after `step` steps. It is smaller if the variable was frozen at first."""
+        """The number of updates of a variable after `step` steps.
+
+        The number is smaller than `step` if the variable was frozen at first.
+
+        Args:
+            path: path of the variable.
+            step: int32 scalar.
+        """
         return tf.maximum(step - self.first_steps[path], 0) if path in self.first_steps else step
 
     def without_frozen(self, gradients, step):
-        """The gradients, with zeros for variables that are not trained yet."""
+        """The gradients, with zeros for variables that are not trained yet.
+
+        Args:
+            gradients: tensors in the order of the variables.
+            step: int32 scalar.
+        """
         return [
             gradient * tf.cast(step >= self.first_steps[path], gradient.dtype) if path in self.first_steps else gradient
             for path, gradient in zip(self.variables_by_path, gradients, strict=True)
         ]
 
     def traits_of(self, path: str) -> Traits:
-        """The Traits of a variable."""
+        """The Traits of a variable.
+
+        Args:
+            path: path of the variable.
+        """
         is_excepted = bool(self.not_decayed.search(path))
         return Traits(0.0 if is_excepted else self.weight_decay_rate, is_excepted, num_matrices(path))
 
     def is_worth_compiling(self, path: str) -> bool:
-        """Whether compiled parts include the update of a variable. Updates by matrix products are not worth it."""
+        """Whether compiled parts include the update of a variable.
+
+        Compiling is not worth it for updates that consist of matrix products.
+
+        Args:
+            path: path of the variable.
+        """
         del path
         return True
 
     def slots_of(self, path: str) -> dict[str, tf.Variable]:
-        """dict name -> slot of one variable."""
+        """dict name -> slot of one variable.
+
+        Args:
+            path: path of the variable.
+        """
         return {name: slots[path] for name, slots in self.slots.items() if path in slots}
 
     def _update(self, variable, slots, gradient, scale, learning_rate, terms, traits):
@@ -227,14 +275,20 @@ class Optimizer(tf.Module):
                     variable, update, group=False, args=(self.slots_of(path), gradient, scale, rates, terms, step, path)
                 )
 
-        # A condition makes two functions. One condition a variable took as long to trace as BERT base itself.
+        # TensorFlow traces two functions for a condition. One condition for each variable took as long to trace as BERT
+        # base itself.
         tf.cond(strategy.experimental_local_results(is_good)[0], update_all, lambda: None)
         if self.loss_scale is not None:
             self.loss_scale.change_on(strategy, is_good)
 
 
 def new_slot(shape: Any, name: str) -> tf.Variable:
-    """A slot of zeros."""
+    """Makes a slot of zeros.
+
+    Args:
+        shape: shape of the slot.
+        name: name of the tf.Variable.
+    """
     return tf.Variable(tf.zeros(shape), trainable=False, name=name)
 
 
@@ -255,7 +309,13 @@ def move(slot: tf.Variable, value, decay):
 
 
 def num_matrices(path: str) -> int:
-    """The number of matrices side by side in a variable: query, key and value, or the directions of an LSTM."""
+    """The number of matrices side by side in a variable.
+
+    Three are query, key and value. Two are the directions of an LSTM.
+
+    Args:
+        path: path of the variable.
+    """
     if path.endswith("query_key_value/kernel"):
         return 3
     return 2 if path.endswith(("lstm/kernel", "lstm/recurrent_kernel")) else 1

@@ -1,7 +1,7 @@
 """Learning-rate schedules, as functions of the progress of a run from 0 to 1.
 
 Progress is the share of num_train_steps, or in a run with a time budget the share of the time. The rate then falls to 0
-just when the time is up (Izsak et al. 2021, "How to Train BERT with an Academic Budget").
+exactly when the time is over (Izsak et al. 2021, "How to Train BERT with an Academic Budget").
 """
 
 import math
@@ -25,7 +25,7 @@ def learning_rate(run: TrainingConfig, step, progress):
         float32 scalar.
     """
     step, progress = tf.cast(step, tf.float32), tf.minimum(tf.cast(progress, tf.float32), 1.0)
-    # The share is one of the steps, or of the time.
+    # The share of the steps, or of the time in a run with a time budget.
     warmup_share = run.warmup_share or min(run.num_warmup_steps / run.num_train_steps, 1.0)
     if not warmup_share:
         warmed = tf.ones_like(progress)

@@ -1,4 +1,4 @@
-"""Heads and grammar: answers by hand, counts in two halves, and the parser of attention alone."""
+"""Heads and grammar: answers by hand, counts in two halves, and the parser that reads only attention."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def test_a_head_is_chosen_on_one_half_and_counted_on_the_other():
     row, best = grammar_heads._row("det", 0, words, is_right, [is_right])
     assert row[:4] == ["det", 20, "1-1 dependent->head", (3 + 2) / 20] and best == (0, 0, 0)
     assert row[6:8] == ["+1", 8 / 20] and row[10:] == [5 / 20, 0.0]
-    # The head is right at 2 and 3 words of the halves, the offset at 4 and 4, among them those: 3 differ.
+    # The head is right at 2 and 3 words of the halves. The offset is right at these words and at 3 more, 4 a half.
     assert row[4] < 5 / 20 < row[5] and -0.35 < row[8] < -0.15 < row[9] <= 0.0
 
 
@@ -59,7 +59,7 @@ def test_the_parser_learns_the_head_that_follows_the_trees_and_none_from_noise()
     pairs = np.concatenate(arcs.pairs, axis=1)
     assert (pairs[:, arcs.gold[:6]]).tolist() == [[0, 2, 1, 2, 3, 4], [1, 1, 0, 1, 1, 0]]
     vectors = generator.uniform(0, 1, (pairs.shape[1], 3)).astype(np.float32)
-    assert not arcs.right_answers(np.zeros(len(vectors))).any()  # a tie is no answer
+    assert not arcs.right_answers(np.zeros(len(vectors))).any()  # a tie is not an answer
     assert arcs.sentences[:6].tolist() == [0, 0, 1, 1, 1, 1]
     vectors[arcs.gold, 1] += 0.9
     weights = attention_parser.fit(arcs, vectors)

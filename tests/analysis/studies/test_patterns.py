@@ -65,7 +65,7 @@ def test_the_table_has_each_share_next_to_its_baselines(tmp_path):
             by_name[name][4], shares[..., at].max()
         )
     assert by_name["entropy"][2] > by_name["entropy"][1]  # uniform attention is the broadest
-    # Sentences have 6, 16 (un ##fl ##app) and 5 tokens. With uniform attention, [CLS] gets one share of each.
+    # Sentences have 6, 16 (un ##fl ##app) and 5 tokens. With uniform attention, [CLS] gets one share in each sentence.
     assert np.isclose(by_name["[CLS]"][2], 3 / (6 + 16 + 5)) and np.isclose(by_name["itself"][2], 3 / 27)
     assert [row[0] for row in findings.tables[3].rows] == ["trained", "untrained 0"]
     assert all(findings.files[name].startswith(b"\x89PNG") for name in ("patterns.png", "patterns_heads.png"))

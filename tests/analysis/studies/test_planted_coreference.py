@@ -13,13 +13,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def sentence(number):
-    """A sentence with entities 1 and 2, which have other words in each sentence."""
+    """A sentence with entities 1 and 2. Each sentence has different words for them."""
     words = f"one{LETTERS[number]} saw two{LETTERS[number]}"
     return toy.tree(words, [1, -1, 1], tags=["PRON", "VERB", "PROPN"], misc=["Entity=(1-x)", "_", "Entity=(2-x)"])
 
 
 def write(path, *documents):
-    """Writes CoNLL-U of documents, each a list of trees."""
+    """Writes documents, which are lists of trees, as CoNLL-U. Returns Options that read the file."""
     path.write_text("\n".join("# newdoc\n" + toy.conllu(trees) for trees in documents))
     return Options(dev_file=str(path), num_seeds=1)
 
@@ -43,7 +43,7 @@ def answer(words):
 @pytest.mark.parametrize(
     "documents, count",
     [
-        ([range(12)], 2 * (4 + 4 + 1)),  # 17 words or five sentences fit: windows of 5, 5 and 2 sentences
+        ([range(12)], 2 * (4 + 4 + 1)),  # 17 words, which are five sentences, fit: windows of 5, 5 and 2 sentences
         ([range(2)], 2),  # one window
         ([range(5), range(5, 10), range(10, 15)], 2 * 3 * 4),
     ],
@@ -56,10 +56,10 @@ def test_the_head_that_is_always_right_is_counted_so(documents, count, tmp_path,
     rows = {row[0]: row for row in result.tables[0].rows}
     assert rows["all"][:4] == ["all", count, "2-1", 1.0] and rows["all"][6:8] == [0.0, 0.0]
     assert rows["all"][4] < 1.0 == rows["all"][5]  # an interval of Wilson's: all answers are right
-    assert count == 2 or rows["all"][10] < 0.7  # noise can find both of two mentions by chance
+    assert count == 2 or rows["all"][10] < 0.7  # with two mentions, noise can find both by chance
     for kind in ("pronoun", "proper name"):
         assert rows[kind][1:3] == [count // 2, "2-1"]
-        assert rows[kind][3] == (1.0 if count > 2 else None)  # one mention leaves no half to choose by
+        assert rows[kind][3] == (1.0 if count > 2 else None)  # with one mention, no half is left to choose the head
     assert rows["other"] == ["other", 0, *[None] * 10]
     assert result.values["accuracy"][0][1][0] == 1.0 and result.files["coreference.png"][:4] == b"\x89PNG"
 

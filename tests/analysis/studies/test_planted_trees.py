@@ -12,7 +12,7 @@ from keras_bert_app.analysis.studies import attention_probe, edge_probing, gramm
 from keras_bert_app.errors import UserError
 from tests.analysis import planted, toy
 
-# Too long: the toy has 19 positions, 2 of them for [CLS] and [SEP].
+# This tree is too long: the toy has 19 positions, and [CLS] and [SEP] take 2 of them.
 LONG = toy.tree(" ".join(["cat"] * 18), [-1, *[0] * 17], ["root", *["obj"] * 17])
 
 

@@ -1,4 +1,4 @@
-"""Edge probing and the attention probe learn the information that the vectors contain, and no more."""
+"""Edge probing and the attention probe learn only the information that the vectors contain."""
 
 import numpy as np
 import pytest
@@ -30,14 +30,14 @@ def test_a_mix_leans_to_the_layer_that_holds_the_answer():
     by_layer, shares = own.by_layer.mean(axis=1), own.shares
     assert by_layer[2] > 0.95 > 0.7 > max(by_layer[0], by_layer[1]) and own.mixed.mean() > 0.9 and own.layer == 2
     assert shares[0].argmax() == 2 and shares[0, 2] > 0.4 and abs(shares.sum() - 1) < 1e-5
-    # Each type occurs once, so that no probe can know its random label: the accuracy is not learnt by heart.
+    # Each type occurs once, so no probe can know its random label. The accuracy is therefore not learned by heart.
     assert own.num_items == 100 and len(own.sentences) == 50 and own.seen == 0
     assert own.control.mean(axis=1).max() < 0.75 and own.difference(own.by_layer[2], own.control[2])[0] > 0.1
 
 
 def test_a_probe_that_learns_words_by_heart_has_no_selectivity():
     generator = np.random.default_rng(0)
-    words = generator.integers(0, 12, 600)  # vectors name the word, and the word decides on the label
+    words = generator.integers(0, 12, 600)  # vectors identify the word, and the word determines the label
     vectors = np.eye(12)[words][None] * 4
     train, dev = (items(vectors[:, rows], words[rows] % 3, words[rows]) for rows in (slice(0, 500), slice(500, 600)))
     own = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0, 1], print)
@@ -46,7 +46,7 @@ def test_a_probe_that_learns_words_by_heart_has_no_selectivity():
 
 
 def items(vectors, labels, types):
-    """Items, each in a sentence of its own."""
+    """Items for span probes. Each item is in its own sentence."""
     numbers = np.arange(len(labels))
     return span_items.Items(
         vectors.astype(np.float16),
@@ -149,6 +149,6 @@ def test_names_are_probed_beside_words_and_pairs(tmp_path):
     findings = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
     rows = {row[0]: row for row in findings.tables[0].rows}
     assert list(rows) == ["part of speech", "dependency", "named entity"]
-    # Every other sentence is reported: the Y among the names, of which training has as many X.
+    # Every second sentence is reported. Among the names these are the Ys, and training has as many Xs as Ys.
     assert rows["named entity"][1:4] == [18, 9, 0.0] and rows["part of speech"][1:4] == [56, 21, 1 / 3]
     assert findings.files["edge_probing.png"][:4] == b"\x89PNG"

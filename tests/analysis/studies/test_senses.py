@@ -49,12 +49,12 @@ def test_the_nearest_of_the_same_document_is_counted_next_to_chance():
     _, asked, chance = sense_scores.right_documents(vectors, np.arange(5), np.arange(5))
     assert not asked.any() and chance is None
     low, high = sense_scores.scores(vectors[None], np.array([7, 7, 8, 9, 8]), np.arange(5)).intervals[0]
-    assert low < 0.31 and 0.94 < high  # of four occurrences: Wilson's interval at least
+    assert low < 0.31 and 0.94 < high  # at least as wide as Wilson's interval of four occurrences
 
 
 def test_two_occurrences_in_one_sentence_are_not_of_the_same_document():
     vectors = unit(np.array([[1, 0], [1, 0.01], [1, 0.1], [0, 1], [0.1, 1]]))
-    # 0 and 1 stand in one sentence, so their nearest is 2, of another document. 3 and 4 stand apart in document 8.
+    # 0 and 1 are in one sentence, so their nearest is 2 of another document. 3 and 4 are apart in document 8.
     contexts = np.array([0, 0, 1, 2, 3])
     right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 9, 8, 8]), contexts)
     assert right[asked].mean() == 1.0 and asked.sum() == 2 and np.isclose(chance, 1 / 4)
@@ -147,7 +147,7 @@ def test_vectors_are_the_encoders_and_self_similarity_takes_one_occurrence_a_sen
     }
     for number, (sentence, at) in enumerate(corpus.places["bank"]):
         np.testing.assert_allclose(vectors.words["bank"][:, number], states[sentence][:, at], atol=1e-5)
-    # "unflapp", "cat" and "river" occur in four different sentences, which is too few. These occur in five or more:
+    # "unflapp", "cat" and "river" occur in four different sentences, which is too few. These occur in five or more.
     assert vectors.num_words == len({"the", "bank", "was", "on", "sat", "a"})
 
 
@@ -190,7 +190,7 @@ def test_a_short_text_gives_none_for_missing_figures_and_valid_json(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text(
         "The bank was by the river.\nA bank sat on money.\n" * 6, encoding="utf-8"
-    )  # no word stands in five different sentences
+    )  # no word occurs in five different sentences
     found = word_senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
     assert found.values["all_words"] == [None] * 4 and not any("rank correlation" in remark for remark in found.remarks)
     for name, content in contents(found, Options()).items():

@@ -1,4 +1,4 @@
-"""What a command says of errors that TensorFlow raises."""
+"""The messages of a command for errors that TensorFlow raises."""
 
 import pytest
 

@@ -1,8 +1,10 @@
-"""Flags and values of other tools are answered by the names that they have here."""
+"""For flags and values of other tools, a command names its own flags and values."""
 
 import pytest
 
+from keras_bert_app.cli.common import foreign_flags
 from keras_bert_app.cli.common.flag_groups import BY_VERB
+from keras_bert_app.config.training_config import PRECISIONS, STRATEGIES
 from tests.cli.test_commands import assert_refused
 
 
@@ -18,7 +20,7 @@ from tests.cli.test_commands import assert_refused
         ("pretrain", "--output_dir=runs/x", "here it is --workdir;"),
         ("export", "--output_dir=saved/x", "here it is --export_dir;"),
         ("embed", "--output_dir=x", "here it is --output_file;"),
-        ("finetune", "--fp16", "here it is --precision=bfloat16;"),
+        ("finetune", "--fp16", "here it is --precision=auto;"),
         ("finetune", "--model_name_or_path=x", "here it is --init_checkpoint;"),
         ("finetune", "--gpus=2", "GPUs are taken by themselves where TensorFlow sees them"),
         ("finetune", "--do_train", "finetune trains and scores"),
@@ -42,9 +44,16 @@ def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
     [
         ("--strategy=gpu", "GPUs are taken by themselves where TensorFlow sees them (--strategy=auto, the default)"),
         ("--strategy=CPU", "CUDA_VISIBLE_DEVICES=-1 hides GPUs"),
-        ("--precision=fp16", "here it is --precision=bfloat16"),
+        ("--precision=fp16", "here it is --precision=auto, which takes bfloat16 or float16"),
+        ("--precision=bf16", "here it is --precision=bfloat16"),
     ],
 )
 def test_a_value_of_another_tool_is_answered_before_anything_is_read(run, flag, said):
     for verb in ("pretrain", "finetune", "predict"):
         assert_refused(run(verb, flag), f"error: {flag}: ", said)
+
+
+def test_no_value_of_our_own_is_taken_for_that_of_another_tool():
+    own = {"strategy": STRATEGIES, "precision": PRECISIONS}
+    for flag, values, _ in foreign_flags._VALUES:
+        assert not set(values) & set(own[flag])

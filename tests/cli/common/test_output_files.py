@@ -1,4 +1,4 @@
-"""Output files of commands: apart from the input text, and written whole."""
+"""Commands write output files as a whole, and never over the input text."""
 
 import pytest
 

@@ -9,7 +9,7 @@ from keras_bert_app.errors import UserError
 
 @pytest.fixture
 def rows(tmp_path):
-    """A function of (names of inputs, arguments) that gives the examples of these flags."""
+    """A function of (names of inputs, arguments) that returns the examples of these flags."""
     before = set(flags.FLAGS)
     raw_text_flags.define()
 

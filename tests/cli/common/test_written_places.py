@@ -1,4 +1,4 @@
-"""No command writes inside an export, a run or a corpus, or replaces files that it was not told to replace."""
+"""No command writes inside an export, a run or a corpus, or replaces files without permission."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from keras_bert_app.cli.common import written_places
 from keras_bert_app.cli.common.written_places import CORPUS, EXPORT, RUN
 from tests.cli.test_commands import ROOT, VERBS, assert_refused
 
-# Flags that always name a place that is written to, and those that do so in some commands.
+# Flags that name an output in every command, and flags that name an output in some commands.
 _OUTPUTS = {"output_dir", "output_file", "words_file", "export_dir", "output"}
 _SOME = {("learn_vocab", "vocab_file"), ("pretrain", "workdir"), ("finetune", "workdir"), ("demo", "workdir")}
 
@@ -90,7 +90,7 @@ def test_every_command_refuses_to_write_inside_an_export_a_run_or_a_corpus(run, 
 
 def test_an_export_into_a_version_is_refused_and_told_the_directory_of_the_versions(run, places, monkeypatch):
     monkeypatch.chdir(places)
-    for version in ("1", "2/", "3"):  # the third would be new
+    for version in ("1", "2/", "3"):  # version 3 does not exist yet
         refused = run("export", "--workdir=run", f"--export_dir=saved/mine/{version}")
         assert_refused(refused, "an export", "give --export_dir=saved/mine for the next version")
     (places / "mine_ids").symlink_to(places / "run")
@@ -103,8 +103,8 @@ def test_what_a_flag_is_for_is_no_fault(places):
     checked(str(places / "saved" / "mine"), "x", EXPORT)
     checked(str(places / "run"), "x", RUN)
     checked(str(places / "seeds"), "x", RUN)
-    checked(str(places / "seeds" / "seed-1"), "x", RUN)  # one of several seeds goes on
-    checked(str(places / "corpus"), "x", CORPUS)  # prepare_corpus itself refuses a whole one
+    checked(str(places / "seeds" / "seed-1"), "x", RUN)  # the run of one seed may continue
+    checked(str(places / "corpus"), "x", CORPUS)  # prepare_corpus itself refuses a complete corpus
     for kind in (EXPORT, RUN, CORPUS, ""):
         checked(str(places / "new" / "place"), "x", kind)
     assert [written_places.kind_of(str(places / name)) for name in ("saved/mine/1", "seeds", "corpus", "saved")] == [

@@ -112,7 +112,7 @@ def test_weights_that_a_class_should_have_are_asked_for_by_allow_missing(tmp_pat
         part = part_of(f"{lost}kernel")
         with pytest.raises(UserError, match=rf"{lost}kernel, {lost}bias: missing \(--allow_missing={part} goes on"):
             checked(dataclasses.replace(whole, tensors=tensors), allow_absent=True)
-    # A part of which some tensors are there is damaged, whatever the class is.
+    # A part with only some of its tensors is damaged, for every class.
     half = {**huggingface_layout.read(FILES / "encoder").tensors, "masked_lm/output_bias": np.zeros(17, np.float32)}
     encoder = dataclasses.replace(huggingface_layout.read(FILES / "encoder"), tensors=half)
     with pytest.raises(UserError, match="--allow_missing=masked_lm goes on"):

@@ -172,7 +172,7 @@ def test_a_header_that_is_too_large_or_longer_than_the_file_is_not_read(header_s
     path = file_of(tmp_path, b"{}", header_size=header_size)
     if header_size == 100_000_001:
         with open(path, "r+b") as file:
-            file.truncate(header_size + 8)  # A sparse file of the size that the header declares.
+            file.truncate(header_size + 8)  # This makes a sparse file of the size that the header declares.
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=message):

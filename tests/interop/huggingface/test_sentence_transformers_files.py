@@ -1,4 +1,4 @@
-"""The files of sentence-transformers that say how a text becomes a vector."""
+"""Tests the files of sentence-transformers that define how a text becomes a vector."""
 
 import json
 

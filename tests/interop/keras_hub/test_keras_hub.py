@@ -23,7 +23,7 @@ KERNEL = "layers/dense/vars/0"  # The pooler's kernel in model.weights.h5.
 
 @pytest.fixture(scope="module")
 def presets(tmp_path_factory):
-    """Writes a preset for each of CONFIGS. Gives dict name -> (Weights, directory, lines that write() returned)."""
+    """Writes a preset for each of CONFIGS. Returns dict name -> (Weights, directory, lines that write() returned)."""
     found = {}
     for name, config in CONFIGS.items():
         weights, directory = make_weights(config), str(tmp_path_factory.mktemp("presets") / name)
@@ -165,7 +165,7 @@ def test_shards_in_bfloat16_and_a_tokenizer_of_keras_hubs_own_making_are_read(tm
     np.testing.assert_array_equal(
         found.tensors["encoder/embeddings/word_embeddings"], np.asarray(backbone.token_embedding.embeddings, np.float32)
     )
-    assert "tokenizer.json strip_accents=False" in found.unused  # Our tokenizer strips accents wherever it lower-cases.
+    assert "tokenizer.json strip_accents=False" in found.unused  # Our tokenizer strips accents if it lower-cases.
 
 
 def test_other_layouts_and_spoilt_json_are_not_recognized(preset, tmp_path):

@@ -105,7 +105,7 @@ def test_no_held_out_sentence_stands_in_a_training_document(tmp_path):
 
 
 def parts_by_source(directory, split):
-    """{name of the source: number of its documents} of a split. Every document has the name of its source in it."""
+    """{name of the source: number of its documents} of a split. Every document contains the name of its source."""
     names = [re.search(r"article\d\d", " ".join(text))[0] for text in sum(read_split(directory, split), [])]
     return {name: names.count(name) for name in names}
 
@@ -234,7 +234,7 @@ def test_reports_of_somebody_else_are_not_overwritten(tmp_path, name):
 
 def test_an_existing_corpus_is_not_overwritten(tmp_path):
     prepare_corpus(str(tmp_path), documents=make_documents(5))
-    (tmp_path / ".incomplete/spool").mkdir(parents=True)  # as if a run was killed before its last step
+    (tmp_path / ".incomplete/spool").mkdir(parents=True)  # the state after a run was killed before its last step
     with pytest.raises(DataError, match="is there already"):
         prepare_corpus(str(tmp_path), documents=make_documents(5))
     assert not (tmp_path / ".incomplete").exists() and load_manifest(str(tmp_path))
@@ -380,7 +380,7 @@ def test_a_finished_shard_that_is_damaged_is_written_again(tmp_path, monkeypatch
         patch.setattr(shards, "publish", fail)
         prepare_corpus(str(tmp_path / "out"), **arguments)
     flip(tmp_path / "out/.incomplete/shards/train-00001-of-00003.tfrecord")
-    # As if the run was stopped while it published: one shard is in its final place already.
+    # This is the state after a stop during publication: one shard is already in its final place.
     (tmp_path / "out/.incomplete/shards/train-00000-of-00003.tfrecord").rename(
         tmp_path / "out/train-00000-of-00003.tfrecord"
     )

@@ -30,7 +30,7 @@ def overlap(heldout, training, dropped=NOTHING):
         ("three four five six seven eight nine ten", True),  # 8 of 10 words
         ("one two three four five six seven", False),  # no run of 8
         ("one two three four five six seven eight. Nine ten.", True),
-        ("one two three four five\nsix seven eight nine ten", False),  # a run does not go over the end of a sentence
+        ("one two three four five\nsix seven eight nine ten", False),  # no run crosses the end of a sentence
         ("two one four three six five eight seven ten nine", False),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_manifest_without_a_measured_overlap_says_nothing_of_it(value):
 
 
 def plain_overlap(heldout, training):
-    """The measure by its definition, for ASCII text."""
+    """Computes the overlap by its definition, for ASCII text."""
 
     def words_of(line):
         return re.findall("[a-z0-9]+", line.lower())
@@ -107,7 +107,7 @@ def test_manifest_and_reports_say_how_much_of_the_held_out_text_overlaps(tmp_pat
     documents = []
     for number in range(200):
         copied = " ".join(generator.choices(words, k=12))
-        # Every second document has a sentence that another document has too, with one more word.
+        # For odd numbers, both documents have the same sentence, one of them with one more word.
         documents.append([f"Own {number}.", copied])
         documents.append([f"Other {number}.", f"{copied} {number}" if number % 2 else " ".join(words[number:][:9])])
     manifest = prepare_corpus(str(tmp_path), documents=documents, holdout_fraction=0.2)

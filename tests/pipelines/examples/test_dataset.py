@@ -97,7 +97,8 @@ def test_pairs_masks_and_order_are_new_in_every_epoch_and_with_every_seed(make):
 
 def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, shards):  # noqa: F811
     documents = [record.numpy().decode() for record in tf.data.TFRecordDataset(shards[0])]
-    # Rows are as long as the documents: nothing is cut. B of an actual pair, or the next A, continues the text after A.
+    # Rows are long enough for the documents, so nothing is cut. B of an actual pair, or the next A, continues the text
+    # of A.
     dataset = make(max_seq_length=512, epochs=1, masked_lm_prob=0.001, max_predictions_per_seq=1, short_seq_prob=0.0)
     text = []
     for batch in dataset:
@@ -159,7 +160,7 @@ def words_of_sides(dataset):
 
 
 def lone_document_shards(directory, words, name="{}.tfrecord"):
-    """A shard for each word, with one document that has no other word."""
+    """A shard for each word. Its only document repeats this word."""
     paths = [str(directory / name.format(word)) for word in words]
     for path, word in zip(paths, words, strict=True):
         document = "\n".join([f"{word} {word} {word}."] * 30)
@@ -173,7 +174,7 @@ def lone_document_shards(directory, words, name="{}.tfrecord"):
 
 @pytest.mark.parametrize("name", ["{}.tfrecord", "{}.txt"])
 def test_a_shard_of_one_document_draws_random_segments_from_the_documents_of_other_shards(tokenizer, tmp_path, name):
-    """With a document a shard, all random segments were of the same document."""
+    """In shards of one document, all random segments once came from the same document."""
     words = "cat dogs hills rain night songs".split()
     shards = lone_document_shards(tmp_path, words, name)  # noqa: F811
     arguments = dict(global_batch_size=8, max_seq_length=SEQ_LENGTH, max_predictions_per_seq=1, masked_lm_prob=1e-6)
@@ -185,7 +186,7 @@ def test_a_shard_of_one_document_draws_random_segments_from_the_documents_of_oth
     assert 0.3 < len(random_sides) / len(sides) < 0.8
     assert all(a.isdisjoint(b) and b for a, b in random_sides)
     assert all(a == b for a, b, label in sides if not label)
-    assert len({(*a, *b) for a, b in random_sides}) > 2 * len(words)  # of several other documents
+    assert len({(*a, *b) for a, b in random_sides}) > 2 * len(words)  # the random segments come from several documents
 
 
 def test_the_one_document_of_a_text_has_no_random_segment(tokenizer, tmp_path):

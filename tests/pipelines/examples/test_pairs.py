@@ -50,7 +50,7 @@ def test_the_sentences_of_actual_next_pairs_follow_each_other_and_lose_nothing()
             assert made.b_start[i] == made.a_start[i] + made.a_length[i]
             assert made.a_length[i] + made.b_length[i] in (15, 10)  # three sentences, or the two left at the end
             position = made.b_start[i] + made.b_length[i]
-        else:  # the replaced sentences go back, so the next pair begins right after A
+        else:  # the replaced sentences are used again, so the next pair begins right after A
             assert made.b_start[i] >= 35
             position += made.a_length[i]
     assert position == 35
@@ -91,8 +91,8 @@ def test_documents_that_are_not_paired_only_serve_as_random_sides():
     is_random = made.next_sentence_labels == pairs.RANDOM
     assert (made.a_start < 205).all() and 0.2 < is_random.mean() < 0.8
     assert (made.b_start[is_random] >= 205).all() and (made.b_start[~is_random] < 205).all()
-    assert {int(start) < 205 + 35 for start in made.b_start[is_random]} == {True, False}  # both others are drawn
-    np.testing.assert_array_equal(made.a_start, alone.a_start)  # the pairs begin where they did with another partner
+    assert {int(start) < 205 + 35 for start in made.b_start[is_random]} == {True, False}  # both others are used
+    np.testing.assert_array_equal(made.a_start, alone.a_start)  # the others move no pair
 
 
 def test_a_lone_sentence_is_always_paired_with_a_random_one():
@@ -101,7 +101,8 @@ def test_a_lone_sentence_is_always_paired_with_a_random_one():
 
 
 def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
-    # With sentences of 10 tokens and a target of 20, every chunk has two, except a lone last sentence of a document.
+    # With sentences of 10 tokens and a target of 20, each chunk has two sentences. Only the last sentence of a document
+    # may be alone.
     made = make_pairs([[10] * 40] * 500, max_num_tokens=20, short_seq_prob=0.0)
     has_two = (made.a_start + 10) % 400 != 0
     share = (made.next_sentence_labels[has_two] == pairs.RANDOM).mean()
@@ -109,7 +110,7 @@ def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
 
 
 def test_short_targets_are_drawn_once_for_a_document():
-    # Sentences of one token reach any target exactly: all actual pairs of a document have that length, except the last.
+    # Sentences of one token reach any target exactly. All actual pairs of a document but the last have it.
     made = make_pairs([[1] * 300] * 400, max_num_tokens=60)
     lengths = collections.defaultdict(set)
     for start, a, b, label in zip(made.a_start, made.a_length, made.b_length, made.next_sentence_labels, strict=True):
@@ -135,8 +136,8 @@ def test_a_and_b_are_cut_from_the_longer_one_token_at_a_time():
 
 
 def test_cut_tokens_come_from_front_and_back_alike():
-    # Two sentences of 100 tokens are cut to 21 tokens together. A loses 89 or 90, and its start moves by a binomial of
-    # one half.
+    # Two sentences of 100 tokens are cut to 21 tokens together. A loses 89 or 90 tokens. The number of tokens that it
+    # loses at its start has a binomial distribution with p = 1/2.
     made = make_pairs([[100, 100]] * 2000, max_num_tokens=21, short_seq_prob=0.0)
     moved = (made.a_start % 100)[made.a_length == 11]
     assert len(moved) > 1000
@@ -187,9 +188,9 @@ def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
         for a, n in zip(start, length, strict=True)
         for token in range(a, a + n)
     )
-    # The chunk 6 + 6 + 6 loses 5 of its 18 to truncation.
+    # The chunk 6 + 6 + 6 loses 5 of its 18 tokens to truncation.
     assert len(used) == len(set(used)) == 39 - 5
-    # The sentence of 5 tokens was cut in two; the sentence of one token has no order.
+    # The sentence of 5 tokens was cut in two. The sentence of one token has no order.
     by_start = {
         min(a, b) if n else a: (m, n)
         for a, m, b, n in zip(made.a_start, made.a_length, made.b_start, made.b_length, strict=True)

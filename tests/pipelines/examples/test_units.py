@@ -1,4 +1,4 @@
-"""Units of masking are words, spans, phrases and a segmenter's words; whole units are chosen."""
+"""The units of masking are words, spans, phrases and a segmenter's words, and masking takes whole units."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_the_longest_phrase_from_the_left_wins_and_ends_where_words_end(tokenize
     assert sentences.with_flat_values(beginnings_found).to_list() == [
         [True, True, False, False, True],  # the | new york city | the
         [True, True, False, False],  # new | yorkers: no phrase ends inside a word
-        [True, False],  # new york: the phrase does not extend over the end of the sentence
+        [True, False],  # new york: a phrase does not cross the end of a sentence
         [True, False, True, False, False, False],
         [True, False, True, True],
         [True, True, True],

@@ -130,7 +130,7 @@ def test_the_format_is_told_from_the_name_and_the_first_lines(name, text, expect
 
 
 def test_paragraphs_between_blank_lines_are_split_into_sentences_and_headings_join_them(tmp_path):
-    """2,000 paragraphs of five sentences with 40 headings were one-sentence documents when each line was a sentence."""
+    """Once each line counted as a sentence, so 2,000 paragraphs with 40 headings became documents of one sentence."""
     blocks = [f"Number {i} is here. It has. Five sentences. Of a few. Words each." for i in range(2000)]
     blocks = [
         text for i, block in enumerate(blocks) for text in ([f"Part {i // 50}", block] if i % 50 == 0 else [block])

@@ -13,7 +13,7 @@ from pipelines.text import segmentation
 
 @pytest.fixture
 def jieba(monkeypatch):
-    """A module in the place of jieba that cuts text into words of two characters."""
+    """A module that replaces jieba. It cuts text into words of two characters."""
     module = SimpleNamespace(
         cut=lambda text: [text[i : i + 2] for i in range(0, len(text), 2)],
         setLogLevel=lambda level: None,

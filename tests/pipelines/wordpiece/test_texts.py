@@ -1,4 +1,4 @@
-"""Texts as callers from Python give them, and the rows that pack makes of them."""
+"""Texts that callers from Python pass, and the rows that `pack` makes from them."""
 
 import numpy as np
 import pytest

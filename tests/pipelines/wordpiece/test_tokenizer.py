@@ -41,7 +41,8 @@ def test_pieces_are_google_s_on_every_adversarial_string(golden, vocab_file, cas
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_the_fast_path_of_plain_text_equals_the_slow_path_for_every_character(tmp_path, do_lower_case):
-    # With only these entries the pieces show where words begin and end, not the letters in them. x and y lie inside.
+    # With only these entries, the pieces show where words begin and end, but not their letters. x and y are inside
+    # words.
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nx\ny\n中\n")
     tokenizer = BertTokenizer(str(tmp_path / "vocab.txt"), do_lower_case)
     characters = tf.constant([chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF])
@@ -57,7 +58,7 @@ def test_the_fast_path_of_plain_text_equals_the_slow_path_for_every_character(tm
     actual = tf.strings.substr(
         tf.gather(lowered, starts.value_rowids()), starts.flat_values, (ends - starts).flat_values
     )
-    # No word is cut here: each is one piece, or [UNK] with the span of the whole word.
+    # Each word is one piece here, or [UNK] with the span of the whole word.
     tf.debugging.assert_equal(words.row_splits, starts.row_splits)
     tf.debugging.assert_equal(words.flat_values, actual)
 

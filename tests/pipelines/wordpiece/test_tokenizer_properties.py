@@ -16,7 +16,7 @@ from tests import random_text
 from tests.conftest import GOLDEN
 
 _NUMBERS = st.integers(0, 10**6)
-# Strings that hypothesis makes (they shrink well), and strings on which tokenizers are known to differ.
+# Strings of hypothesis, which shrink well, and strings on which tokenizers are known to differ.
 VALID = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30).map(str.encode),
     st.text("aAéÉ\u0301 [MASK]Σ中한\U0001f600\xad\n.", max_size=30).map(str.encode),

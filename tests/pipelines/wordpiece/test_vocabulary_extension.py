@@ -40,7 +40,7 @@ def test_words_fill_unused_entries_in_order_then_the_end_and_no_entry_moves(voca
 
 
 def test_the_saving_of_a_longer_word_is_counted_again_after_its_beginning_was_chosen(vocab_file, tmp_path):
-    # Alone "fevers" would save 5 x 5. After "fever" it is "fever ##s" and saves 5, less than "ague".
+    # Without "fever", "fevers" saves 5 x 5. With "fever" it is "fever ##s" and saves only 5, less than "ague".
     extension, _ = extend(vocab_file, tmp_path, "fever " * 9 + "fevers " * 5 + "ague " * 5, 2)
     assert [added.word for added in extension.added] == ["fever", "ague"]
     assert extension.before.pieces - extension.after.pieces == 9 * 4 + 5 * 4 + 5 * 3

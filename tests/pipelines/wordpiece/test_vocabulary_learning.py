@@ -1,4 +1,4 @@
-"""Learning gives exactly the size asked for, the same result every time, in every script."""
+"""Learning gives exactly the requested size, and the same result every time, in every script."""
 
 import collections
 

@@ -35,7 +35,7 @@ def test_a_sample_is_a_function_of_text_and_seed_and_counts_itself():
     assert sample == drawn(iter(documents), 5000)[0] != drawn(documents, 5000, seed=2)[0]
     assert counts.bytes == sum(map(len, sample)) and 4800 < counts.bytes <= 5000
     assert counts.documents == len(sample) and counts.all_documents == 300 and counts.all_bytes == sum(map(len, texts))
-    assert sample == [text for text in texts if text in set(sample)]  # the order of the text
+    assert sample == [text for text in texts if text in set(sample)]  # the sample keeps the order of the text
     assert set(sample) < set(drawn(documents, 9000)[0])
 
 

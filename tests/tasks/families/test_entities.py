@@ -53,7 +53,7 @@ def test_tags_of_chinese_words_are_a_scheme_too_with_and_without_types():
     "sentences, scheme",
     [
         (["O O", "O"], "IOB2"),
-        (["B-PER I-PER O I-PER"], "IOB2"),  # a single stray I- does not make a file IOB1
+        (["B-PER I-PER O I-PER"], "IOB2"),  # one stray I- does not make a file IOB1
         (["I-PER B-PER", "I-LOC O"], "IOB1"),
         (["I-PER O I-LOC"], "IOB1"),
         (["S-PER O"], "BIOES"),

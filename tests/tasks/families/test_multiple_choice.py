@@ -70,7 +70,7 @@ def test_dream_asks_each_question_about_the_whole_dialogue(tmp_path):
 
 
 def codah(*rows):
-    """Lines of (prompt, endings); endings that are not given are unlike all others."""
+    """Lines of (prompt, endings). Missing endings are filled with texts that occur only once."""
     return "".join(
         "\t".join(["o", prompt, *(*endings, *(f"{number} {at}" for at in "wxyz"))[:4], str(number % 4)]) + "\n"
         for number, (prompt, *endings) in enumerate(rows)

@@ -38,7 +38,7 @@ def classes(*labels, sure=0.75):
 def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
     assert sequences.label_names(CLASSES, examples_of(["b", "a", "b"]), RUN) == ("a", "b")
     assert sequences.label_names(CLASSES, examples_of(["10", "9", "1"]), RUN) == ("1", "9", "10")
-    # These labels are equal as numbers. Their order must not depend on the order of a set, which varies by process.
+    # These labels are equal as numbers. Their order must not depend on a set, whose order varies between processes.
     assert sequences.label_names(CLASSES, examples_of([f"{'0' * zeros}1" for zeros in range(9)]), RUN) == tuple(
         f"{'0' * zeros}1" for zeros in range(8, -1, -1)
     )

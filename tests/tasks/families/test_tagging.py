@@ -143,8 +143,8 @@ def test_document_context_fills_both_sides_of_a_sentence_and_stops_at_its_docume
     rows = [row[1:-1] for row in rows_of(features)]
     assert rows[1] == list(NUMBERS[1:12])  # 11 tokens: 3 to the left, 4 to the right
     assert rows[0] == list(NUMBERS[:11])  # no words to the left, so all context is to the right
-    assert rows[4] == list(NUMBERS[9:20])  # the last of its document
-    assert rows[5] == list(NUMBERS[20:31])  # the first of the next
+    assert rows[4] == list(NUMBERS[9:20])  # the last sentence of its document
+    assert rows[5] == list(NUMBERS[20:31])  # the first sentence of the next document
     # A row tags and labels only its own sentence.
     labelled = features.token_labels["token_labels"].reshape(10, 13) >= 0
     assert labelled.sum() == 40 and labelled[1].tolist() == [False] * 4 + [True] * 4 + [False] * 5
@@ -266,7 +266,7 @@ def test_mistakes_are_the_sentences_with_the_wrong_word_that_was_surest():
 
 
 def write_split(directory, name, count, seed):
-    """Writes sentences with names of one or two words, and places that differ from names by the word before."""
+    """Writes sentences with names of one or two words, and places that differ from names only by the word before."""
     generator, lines = np.random.default_rng(seed), []
     for number in range(count):
         lines += [] if number % 4 else ["-DOCSTART- -X- O", ""]

@@ -1,4 +1,4 @@
-"""Parts that share no text: groups, and parts of nearly the same size."""
+"""Examples are divided into parts of nearly equal size that share no text."""
 
 import collections
 

@@ -126,7 +126,7 @@ def test_rows_of_inference_without_a_gold_label_are_left_out_counted_and_said(tm
     features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), task.labels)
     assert features.notes == examples.notes() and features.labels["labels"].tolist() == [2, 1]
     assert len(read("mnli", path, has_labels=False)) == 4
-    # Rows of SNLI have no number; their name is their position in the file.
+    # Rows of SNLI have no number, so their position in the file is their name.
     rows = "".join(
         json.dumps({"sentence1": "a", "sentence2": "b", "gold_label": label}) + "\n"
         for label in ("neutral", "-", "neutral")

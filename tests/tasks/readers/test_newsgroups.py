@@ -1,4 +1,4 @@
-"""20 Newsgroups: what is removed, beside scikit-learn; threads and senders; splits; the look-up baseline."""
+"""20 Newsgroups: removed text compared with scikit-learn, threads, senders, splits, and the look-up baseline."""
 
 import json
 import random
@@ -113,7 +113,7 @@ def test_the_baseline_looks_up_the_subject_then_the_sender_and_else_takes_the_mo
     asked = [said("s", "y"), said("new", "y"), said("new", "z"), said("new", "new"), said("", "")]
     what, found = newsgroups.look_up(registry.find("newsgroups"), known, asked, ("a", "b", "c"))
     assert what == "class of the same subject, else of the same sender"
-    assert [one["label"] for one in found] == ["a", "b", "b", "b", "b"]  # sender y wrote one of b and one of c
+    assert [one["label"] for one in found] == ["a", "b", "b", "b", "b"]  # sender y wrote one document of b and one of c
     assert found[0]["probabilities"] == {"a": 2 / 3, "b": 1 / 3, "c": 0.0}
     assert found[1]["probabilities"] == {"a": 0.0, "b": 0.5, "c": 0.5}
     assert registry.find("newsgroups").baseline is newsgroups.look_up

@@ -1,6 +1,6 @@
 """Optimizers against references.
 
-AdamW is compared with google-research/bert (tests/golden/generate_optimizer.py), Adafactor and Muon with Keras, the
+AdamW is compared with google-research/bert (tests/golden/generate_optimizer.py), Adafactor and Muon with Keras, and the
 others with their papers.
 """
 
@@ -161,7 +161,7 @@ def assert_equal_to_keras_own(make_ours, make_theirs, cases, num_steps, atol):
 
 
 def test_adafactor_equals_keras_own_and_takes_query_key_and_value_apart():
-    # Some updates are clipped with gradients of such sizes.
+    # Gradients of such sizes clip some updates.
     assert_equal_to_keras_own(
         lambda variables: Adafactor(variables, weight_decay_rate=0.0),
         lambda: keras.optimizers.Adafactor(0.02, relative_step=False),
@@ -312,7 +312,7 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
         "encoder/embeddings/word_embeddings",
     ]
     assert list(choice.learning_rate_factors(paths, 2, 0.5).values()) == [1.0, 1.0, 0.5, 0.25, 0.125]
-    # An output table of the masked-LM head itself belongs to the head.
+    # The masked-LM head's own output table belongs to the head.
     assert choice.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
     optimizer = AdamWeightDecay(
@@ -408,6 +408,6 @@ def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, make_strate
     for step, (mine, expected) in enumerate(zip(compiled, plain, strict=True)):
         for ours, theirs in zip(mine, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-6, err_msg=f"step {step}")
-    # Step 3 was not good.
+    # Step 3 was skipped, because is_good was False.
     assert all(np.array_equal(*pair) for pair in zip(compiled[3], compiled[2], strict=True))
     assert not any(np.array_equal(*pair) for pair in zip(compiled[2][:5], initial.values(), strict=True))
