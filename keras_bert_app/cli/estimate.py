@@ -25,15 +25,17 @@ from keras_bert_app.recipes import load_recipe, recipe_names
 from pipelines import storage
 
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
-_RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
+_RECIPE = flags.DEFINE_string("recipe", "", f"Values instead of the defaults: {', '.join(recipe_names())}.")
 _HARDWARE = flags.DEFINE_string("hardware", "", f"Devices, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
 _PEAK = flags.DEFINE_float(
     "peak_gflops",
     0.0,
-    "10^9 FLOP a second of one device, in place of the published; for a CPU what a large matrix product reaches.",
+    "10^9 FLOP a second of one device, instead of the published figure; for a CPU what a large matrix product reaches.",
     lower_bound=0.0,
 )
-_MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
+_MEMORY = flags.DEFINE_float(
+    "memory_gb", 0.0, "10^9 bytes of one device, instead of the published figure.", lower_bound=0.0
+)
 # The project's goal on accelerators is half of the peak at 128 tokens in bfloat16 (docs/results/speed.md).
 _UTILIZATION = flags.DEFINE_float(
     "utilization",

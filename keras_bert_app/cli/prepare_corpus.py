@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> None:
             progress.line.clear()
     except _Stopped as stop:
         name = signal.Signals(stop.args[0]).name
-        print(f"stopped by {name}; the same command goes on from what is finished", file=sys.stderr)
+        print(f"stopped by {name}; the same command continues from what is finished", file=sys.stderr)
         sys.exit(128 + stop.args[0])
     _print_summary(output_dir, manifest, time.monotonic() - started)
 

@@ -43,7 +43,7 @@ from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, pars
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
-_RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
+_RECIPE = flags.DEFINE_string("recipe", "", f"Values instead of the defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
     dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
 )

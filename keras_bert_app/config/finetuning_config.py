@@ -258,7 +258,7 @@ class FinetuningConfig(TrainingConfig):
         num_layers = model_config.num_hidden_layers
         if self.freeze_layers > num_layers:
             raise UserError(
-                f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1"
+                f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give at most that many, or -1"
             )
         if self.reinit_layers and not self.init_checkpoint:
             raise UserError(
@@ -266,7 +266,9 @@ class FinetuningConfig(TrainingConfig):
                 "leave it out"
             )
         if self.reinit_layers > num_layers:
-            raise UserError(f"--reinit_layers={self.reinit_layers}: the encoder has {num_layers}; give so many at most")
+            raise UserError(
+                f"--reinit_layers={self.reinit_layers}: the encoder has {num_layers}; give at most that many"
+            )
         if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
             raise UserError(
                 f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins "

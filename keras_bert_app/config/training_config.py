@@ -83,7 +83,8 @@ class TrainingConfig:
     num_train_steps: int = field(100_000, "Steps in all; where the learning rate falls, it ends there.", minimum=1)
     train_minutes: float = field(
         0.0,
-        "Train for so long, whatever the steps; warm-up and decay follow the clock, less compiling. 0: by steps.",
+        "Minutes of training, whatever the steps; warm-up and decay follow the clock without the time to compile. "
+        "0: by steps.",
         minimum=0.0,
     )
     optimizer: str = field(

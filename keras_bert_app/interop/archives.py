@@ -111,7 +111,7 @@ def _unpack_tar(path, directory):
         while chunk := stream.read(_MAX_READ_BYTES):
             remaining -= len(chunk)
             if remaining < 0:
-                raise ValueError("data goes on behind the last member")
+                raise ValueError("data continues after the last member")
 
 
 def _decompressed(path):

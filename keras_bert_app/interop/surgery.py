@@ -94,7 +94,7 @@ def lowest_layers(weights: Weights, count: int) -> tuple[Weights, str]:
     """
     layers = weights.config.num_hidden_layers
     if count > layers:
-        raise UserError(f"--encoder_layers={count}: {weights.origin} has {layers}; give so many at most")
+        raise UserError(f"--encoder_layers={count}: {weights.origin} has {layers}; give at most that many")
     return _with_layers(weights, list(range(count)))
 
 

@@ -49,7 +49,7 @@ def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
     except (OSError, tf.errors.OpError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"checkpoint {directory}: {CHECKPOINT_MANIFEST} is missing or damaged ({type(error).__name__}: "
-            f"{str(error)[:300]}); delete this directory to go on from the checkpoint before it"
+            f"{str(error)[:300]}); delete this directory to continue from the checkpoint before it"
         ) from None
     for name, expected in manifest["files"].items() if verify else ():
         _check_file(directory, name, expected)
@@ -104,7 +104,7 @@ def _check_file(directory, name, expected):
         raise UserError(
             f"checkpoint {directory}: {name} is damaged (expected {expected['bytes']} bytes, sha256 "
             f"{expected['sha256'][:12]}; found {size} bytes, {sha256[:12]}); "
-            "delete this directory to go on from the checkpoint before it"
+            "delete this directory to continue from the checkpoint before it"
         )
 
 

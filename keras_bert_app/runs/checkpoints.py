@@ -208,8 +208,8 @@ def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]
     manifest = read_manifest(directory)
     if optimizer is not None and not {"position", "stream"} <= manifest.keys():
         raise UserError(
-            f"checkpoint {directory}: holds weights alone, from which no run goes on; start another --workdir with "
-            f"--init_checkpoint={directory}"
+            f"checkpoint {directory}: holds weights alone, with which no run can continue; start another --workdir "
+            f"with --init_checkpoint={directory}"
         )
     tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))  # checks the index, which TensorFlow trusts
     tracked = _tracked(model, optimizer)

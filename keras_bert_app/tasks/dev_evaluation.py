@@ -156,5 +156,5 @@ class Scorer:
         """The log line of a run that ends early."""
         return (
             f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better "
-            f"score than that of step {self.best_step():,}; --early_stopping=0 goes on"
+            f"score than that of step {self.best_step():,}; --early_stopping=0 continues"
         )

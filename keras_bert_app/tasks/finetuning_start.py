@@ -299,7 +299,7 @@ def _check_as_many_seeds(workdir, num_seeds):
     if found := _seeds_of(workdir) if num_seeds == 1 and not is_started else ():
         raise UserError(
             f"--workdir={workdir}: holds runs of several seeds ({', '.join(f'seed-{seed}' for seed in found)}); give "
-            "--num_seeds=2 or more to go on with them, or another --workdir"
+            "--num_seeds=2 or more to continue them, or another --workdir"
         )
 
 
@@ -321,7 +321,7 @@ def _with_lowest_layers(model_config, count):
     """
     if count > model_config.num_hidden_layers:
         raise UserError(
-            f"--encoder_layers={count}: the encoder has {model_config.num_hidden_layers}; give so many at most, or -1"
+            f"--encoder_layers={count}: the encoder has {model_config.num_hidden_layers}; give at most that many, or -1"
         )
     return model_config if count < 0 else model_config.replace(num_hidden_layers=count)
 

@@ -129,7 +129,7 @@ def _check_made_from(directory, made_from):
     if other := [name for name, value in made_from.items() if before.get(name) != value]:
         raise UserError(
             f"{directory}: the masked LM there was tuned with other {', '.join(other)}; give another "
-            "--workdir, or delete that directory to tune anew"
+            "--workdir, or delete that directory to tune again"
         )
 
 

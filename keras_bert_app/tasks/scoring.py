@@ -312,5 +312,5 @@ def best_weights(directory: str) -> str:
     """
     best = checkpoints.best_checkpoints(directory)
     if not best:
-        raise UserError(f"{directory}: has no scored weights yet; let the run come to its first evaluation")
+        raise UserError(f"{directory}: has no scored weights yet; let the run reach its first evaluation")
     return best[-1]

@@ -226,7 +226,7 @@ def _report(workers, culprit, num_workers):
     sys.stderr.write(speaker.error_text())
     if culprit is not None and culprit.exit_code() != USAGE_ERROR:
         print(
-            f"worker {culprit.index} of {num_workers} {culprit.ending()}; the same command goes on from the last "
+            f"worker {culprit.index} of {num_workers} {culprit.ending()}; the same command continues from the last "
             "checkpoint",
             file=sys.stderr,
         )

@@ -139,7 +139,7 @@ def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
     # If the preparation is unfinished, prepare_corpus itself finds the files that have changed.
     has_changed = is_prepared and files and note.get("files", files["files"]) != files["files"]
     if has_changed:
-        print(f"{directory}: --input_files have changed since, and are prepared anew", flush=True)
+        print(f"{directory}: --input_files have changed since, and are prepared again", flush=True)
     if note["source"] == source and not has_changed:
         return note, is_prepared
     own = work_directory.path_in(workdir, "corpus")

@@ -135,7 +135,7 @@ def check_stream(state: dict[str, Any], checkpoint: str) -> None:
     if state["position"] and state["stream"] != STREAM_VERSION:
         raise UserError(
             f"{checkpoint}: counts the examples of stream {state['stream']}, this version those of stream "
-            f"{STREAM_VERSION}; go on with the version that saved it, or start in another --workdir"
+            f"{STREAM_VERSION}; continue with the version that saved it, or start in another --workdir"
         )
 
 

@@ -9,7 +9,7 @@ from pipelines.data_error import DataError
 FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 SPLITS = ("train", "heldout")
-_MEND = "prepare the corpus anew"
+_MEND = "prepare the corpus again"
 _RECORD_FRAME_BYTES = 16  # in a TFRecord: length 8, its checksum 4, the checksum of the data 4
 # The counts of a manifest that users should know, each with its meaning.
 FAULTS = (

@@ -211,7 +211,7 @@ def _write_faults(output_dir):
         reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         raise DataError(
             f"{output_dir}: the corpus could not be written ({reason}); expected a directory to write to "
-            "with room for about 2.3 times the text; the same command then goes on"
+            "with room for about 2.3 times the text; the same command then continues"
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith("tensorflow"):

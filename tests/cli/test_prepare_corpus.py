@@ -206,7 +206,7 @@ def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, f
     process.send_signal(number)
     _, errors = process.communicate()
     assert process.returncode == 128 + number
-    assert errors == f"stopped by {name}; the same command goes on from what is finished\n"
+    assert errors == f"stopped by {name}; the same command continues from what is finished\n"
     assert "goes on from an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
 
 

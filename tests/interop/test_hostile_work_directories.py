@@ -206,7 +206,7 @@ def test_a_fine_tuned_run_without_its_notes_is_refused(workdir, absent):
 
 
 def test_a_run_does_not_go_on_from_weights_alone(workdir):
-    with pytest.raises(UserError, match="holds weights alone, from which no run goes on"):
+    with pytest.raises(UserError, match="holds weights alone, with which no run can continue"):
         checkpoints.restore(str(workdir / STEP), load.load_pretrained(str(workdir)), optimizer=object())
 
 

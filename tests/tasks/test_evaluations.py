@@ -62,7 +62,9 @@ def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(en
     rows = [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best"]["step"] == 2
     assert newest(workdir).endswith("step-00000006")
-    why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
+    why = (
+        "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 continues"
+    )
     assert why in output
     shutil.copytree(workdir, tmp_path / "run")
     existing = ExistingRun.read(str(tmp_path / "run"))

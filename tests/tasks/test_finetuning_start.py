@@ -240,7 +240,7 @@ def test_two_passes_of_a_batch_give_finite_losses_that_differ_from_one_pass(fini
 @pytest.mark.parametrize(
     "wanted, message",
     [
-        ({"encoder_layers": 2}, "has 1; give so many at most"),
+        ({"encoder_layers": 2}, "has 1; give at most that many"),
         ({"layers": "last_four"}, "--layers=last_four: the encoder has 1"),
         ({"max_seq_length": 99}, "above the model's max_position_embeddings 41"),
         ({"long_documents": "windows", "doc_stride": 5, "teacher": "x"}, "texts have several rows"),
@@ -291,7 +291,7 @@ def test_a_directory_of_another_kind_is_not_begun_in(finished, table_dir, tmp_pa
 
 
 def test_more_layers_than_a_configuration_has_are_refused(table_dir, tmp_path):
-    with pytest.raises(UserError, match="--encoder_layers=2: the encoder has 1; give so many at most, or -1"):
+    with pytest.raises(UserError, match="--encoder_layers=2: the encoder has 1; give at most that many, or -1"):
         launched(tmp_path, {"data_dir": table_dir, "encoder_layers": 2}, start=(None, False, CONFIG, VOCABULARY))
 
 

@@ -177,7 +177,7 @@ def test_a_start_that_cannot_finish_its_ramp_is_warned_after_ten_steps_and_may_g
     _, output = train(workdir, training_shards)
     (number,) = [index for index, line in enumerate(output.splitlines()) if "--length_ramp_steps=750: " in line][:1]
     assert output.splitlines()[number - 1].startswith("step 12  ")  # the first call that ends after step 10
-    assert "rows never reach 32 tokens; stop it (Ctrl-C) and go on with --length_ramp_share=0.2" in output
+    assert "rows never reach 32 tokens; stop it (Ctrl-C) and continue with --length_ramp_share=0.2" in output
     assert "the run ended within --length_ramp_steps=750" in output
     wanted = {"length_ramp_share": 0.2, "train_minutes": 2.0}
     make_workdir("short", *pretraining_start.ExistingRun.read(workdir).resumed(None, wanted))

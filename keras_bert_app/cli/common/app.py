@@ -98,13 +98,15 @@ def _guarded(main, arguments, output):
     except (UserError, DataError) as error:
         _fail(str(error))
     except DeviceLost as error:
-        print(f"error: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
+        print(f"error: {error}; the same command continues from the last checkpoint", file=sys.stderr)
         sys.exit(DEVICE_LOST)
     except Interrupted as stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # a second signal must not change the exit code
         saved = (
-            "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
+            "saved; the same command continues from there"
+            if stop.has_saved
+            else "the chief saves, this machine does not"
         )
         print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
         sys.exit(128 + stop.number)

@@ -104,7 +104,7 @@ def run_demo(
     learn_vocabulary_of(corpus_dir, manifest, vocab_file, settings.vocab_size)
     print(f"  {', '.join(vocabulary.load_vocabulary(vocab_file)[1000:1012])}, ...")
 
-    _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
+    _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` continues")
     run_dir = os.path.join(workdir, "run")
     figures = train(run_dir, corpus_dir, vocab_file, settings, seed)
 

@@ -71,8 +71,8 @@ _NEEDLESS = {
     "no_cuda": "set CUDA_VISIBLE_DEVICES=-1 in the environment to hide the GPUs",
     "use_tpu": "--strategy=tpu takes a TPU",
     "tpu_name": "--strategy=tpu takes a TPU",
-    "resume": "the same command goes on with the run of its --workdir",
-    "resume_from_checkpoint": "the same command goes on with the run of its --workdir",
+    "resume": "the same command continues the run of its --workdir",
+    "resume_from_checkpoint": "the same command continues the run of its --workdir",
     **dict.fromkeys(
         ("do_train", "do_eval", "do_predict"),
         "finetune trains and scores; evaluate and predict are commands of their own",

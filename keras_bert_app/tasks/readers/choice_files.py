@@ -208,7 +208,7 @@ def _task(name, summary, read, files, part=None, reads=()):
 TASKS = (
     _task(
         "swag",
-        "SWAG: which of four endings goes on from a sentence",
+        "SWAG: which of four endings continues a sentence",
         _read_swag,
         {"train": ("train.csv",), "dev": ("val.csv",), "test": ("test.csv",)},
     ),
@@ -226,7 +226,7 @@ TASKS = (
     ),
     _task(
         "codah",
-        "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, which --fold divides "
+        "CODAH: which of four endings continues a sentence; a fold's own files, or all in one, which --fold divides "
         "into parts that share no prompt and no ending",
         _read_codah,
         {split: (_split_file(split), _CODAH_WHOLE) for split in SPLITS},
