@@ -59,6 +59,6 @@ def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
         if ramp_steps and ramp_steps >= num_steps:
             found.append(
                 f"--{name}_steps={ramp_steps}: {end} ends this run after about {num_steps:,.0f} steps, so {never}; "
-                f"stop it (Ctrl-C) and go on with --{name}_share=0.2 instead, which is a share of the run"
+                f"stop it (Ctrl-C) and continue with --{name}_share=0.2 instead, which is a share of the run"
             )
     return found
