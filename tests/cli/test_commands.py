@@ -116,7 +116,7 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
     time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT and "saved; the same command goes on" in errors
+    assert process.returncode == 128 + signal.SIGINT and "saved; the same command continues" in errors
     step = errors.split("after step ")[1].split(",")[0]
     resumed = run("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
     assert resumed.returncode == 0 and f"resumed at step {step} " in resumed.stdout
