@@ -6,8 +6,8 @@ python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS 
 
 A row that was stopped continues. A row that is done is shown again. It is an error if a done row had other flags. TASKS
 has the folders glue, conll2003, scibert, squad, codah, dream, chinese, and the extracted reuters21578 and
-20newsgroups-bydate, in their official layouts. DIRECTORY/table.json has all results. All rows take some 11 hours of two
-cores with AVX2.
+20newsgroups-bydate, in their official layouts. DIRECTORY/table.json has all results. All rows take an estimated 11
+hours of two cores with AVX2.
 """
 
 import os

@@ -6,7 +6,7 @@ python -m benchmarks.finetuning.option_effects --encoder=MODEL --data_dir=TASKS 
 
 A row differs from the row that it is compared with in one option. Both have the same seeds, precision, number of
 evaluations (one, at the end, so that nothing is chosen) and test examples. The 95 % interval of the difference comes
-from 1,000 resamples of seeds and of examples. A row takes about 12 minutes of two cores with AVX2. Stopped rows
+from 1,000 resamples of seeds and of examples. A row takes an estimated 12 minutes of two cores with AVX2. Stopped rows
 continue.
 """
 
@@ -21,8 +21,7 @@ from benchmarks.finetuning.finetune_rows import OPTIONS
 from benchmarks.finetuning.row_runs import given_flags, run_row
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-
-_NUM_RESAMPLES = 1000
+from keras_bert_app.tasks import intervals
 
 flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
 flags.DEFINE_string("data_dir", "", "Folder of the tasks, as for finetune_table.")
@@ -88,27 +87,24 @@ def difference(ours: list, theirs: list, sources: list) -> dict:
         theirs: list of intervals.Measure of the same examples.
         sources: the source of each example; examples of one source are drawn together.
     """
-    members = {}
-    for index, source in enumerate(sources):
-        members.setdefault(source, []).append(index)
-    members = [np.array(indices) for indices in members.values()]
     generator = np.random.Generator(np.random.Philox(key=0))
 
     def mean(measures, indices):
-        return np.mean([measure(indices) if callable(measure) else measure[indices].mean() for measure in measures])
+        return np.mean([intervals.score_of(measure, indices) for measure in measures])
 
-    def drawn(values):
-        return [values[number] for number in generator.integers(len(values), size=len(values))]
+    def drawn(measures):
+        return [measures[number] for number in generator.integers(len(measures), size=len(measures))]
 
-    differences = []
-    for _ in range(_NUM_RESAMPLES):
-        indices = np.concatenate(drawn(members))
-        differences.append(mean(drawn(ours), indices) - mean(drawn(theirs), indices))
+    low, high = intervals.percentiles(
+        [
+            mean(drawn(ours), indices) - mean(drawn(theirs), indices)
+            for indices in intervals.resamples(intervals.indices_by_source(sources))
+        ]
+    )
     everything = np.arange(len(sources))
-    low, high = np.percentile(differences, (2.5, 97.5))
     return {
         "difference": round(float(mean(ours, everything) - mean(theirs, everything)), 6),
-        "interval": [round(float(low), 6), round(float(high), 6)],
+        "interval": [round(low, 6), round(high, 6)],
     }
 
 

@@ -38,12 +38,12 @@ _HELP = {
     "ner_dev_file": "The same, to measure on.",
     "pairs_file": "Minimal pairs, a line each: the good sentence, a tab, the bad one.",
     "endings_file": "Beginnings with their endings: CODAH's or SWAG's layout.",
-    "workdir": "Directory of a fine-tuned run, whose heads head_importance and pruning look into in place of "
-    "--init_checkpoint's.",
+    "workdir": "Directory of a fine-tuned run, whose heads head_importance and pruning examine instead of "
+    "those of --init_checkpoint.",
     "words": "Words to look up in --input_file.",
     "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
-    "max_sentences": "Number of sentences that are read from each file; 0: all; -1: as many as the analysis takes by "
-    "itself, mostly all. Remarks say what was read and what of it was left out.",
+    "max_sentences": "Number of sentences that are read from each file; 0: all; -1: the number that suits the "
+    "analysis, mostly all. Remarks say what was read and what was left out.",
     "num_seeds": "Seeds of probes and random baselines.",
     "probe_rank": "Dimensions that the structural probe maps to.",
     "prune_percent": "Share of the heads that are removed.",

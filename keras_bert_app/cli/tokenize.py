@@ -167,14 +167,7 @@ def show_jsonl(line: int, part: int, text: bytes, columns: Mapping[str, list]) -
 def show_table(line: int, part: int, text: bytes, columns: Mapping[str, list]) -> str:
     """Formats the number and the beginning of a text, and a line for each piece in aligned columns.
 
-    Args:
-        line: int. The number of the line, from 1.
-        part: int. The number of the part of a long line; 0 for a whole line.
-        text: bytes. The line.
-        columns: dict. The columns from the function of make_cut.
-
-    Returns:
-        str: one or several whole lines.
+    Arguments and result are those of show_jsonl.
     """
     keys = ("ids", "pieces", "start_chars", "end_chars", "start_bytes", "end_bytes", "substrings")
     rows = [

@@ -103,7 +103,7 @@ def _draw_kinds(axes, statistics):
     shares = statistics["label_shares"]
     bars = axes.barh(list(shares), list(shares.values()), color=[_KINDS[kind] for kind in shares], height=0.7)
     axes.bar_label(bars, [f"{share:.2%}" for share in shares.values()], padding=3, fontsize=8, color=_GREY)
-    axes.set_title("What stands in place of a predicted token")
+    axes.set_title("Replacements of the predicted tokens")
     axes.invert_yaxis()
     axes.set_xlim(0, max(shares.values()) * 1.15 or 1)
     _percent_axis(axes, "x")

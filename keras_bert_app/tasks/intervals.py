@@ -3,7 +3,7 @@
 The source of an example is, for instance, its text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,10 +41,10 @@ def compared(measure: Measure, baseline: Measure, sources: Sequence) -> Compared
         baseline: Measure of the baseline.
         sources: the source of each example.
     """
-    members = _members(sources)
-    pairs = [(_score(measure, indices), _score(baseline, indices)) for indices in _resamples(members)]
+    members = indices_by_source(sources)
+    pairs = [(score_of(measure, indices), score_of(baseline, indices)) for indices in resamples(members)]
     scores, others = np.array(pairs).T
-    low, high = _percentiles(scores - others)
+    low, high = percentiles(scores - others)
     if len(members) < FEWEST_SOURCES:
         low, high = min(low, 0.0), max(high, 0.0)
     return Compared(_interval(measure, sources, scores), (low, high))
@@ -60,29 +60,32 @@ def interval(measure: Measure, sources: Sequence) -> tuple[float, float]:
         measure: Measure of the model.
         sources: the source of each example.
     """
-    return _interval(measure, sources, [_score(measure, indices) for indices in _resamples(_members(sources))])
+    return _interval(
+        measure, sources, [score_of(measure, indices) for indices in resamples(indices_by_source(sources))]
+    )
 
 
 def _interval(measure, sources, scores):
     if not callable(measure) and np.all((measure == 0) | (measure == 1)) and len(set(sources)) == len(sources):
         return wilson_interval(float(np.mean(measure)), len(sources))
-    return _percentiles(scores)
+    return percentiles(scores)
 
 
-def _percentiles(values):
+def percentiles(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of the 95 % interval of resampled values."""
     low, high = np.percentile(values, _TAILS)
     return float(low), float(high)
 
 
-def _members(sources):
-    """A list of the indices of each source's examples."""
+def indices_by_source(sources: Sequence) -> list[list[int]]:
+    """A list of the indices of each source's examples, in the order of the sources."""
     members = {}
     for index, source in enumerate(sources):
         members.setdefault(source, []).append(index)
     return list(members.values())
 
 
-def _resamples(members):
+def resamples(members: list[list[int]]) -> Iterator[np.ndarray]:
     """Yields the indices of NUM_RESAMPLES draws of sources with replacement, the same draws in each call."""
     generator = np.random.Generator(np.random.Philox(key=0))
     is_single = all(len(indices) == 1 for indices in members)
@@ -92,5 +95,6 @@ def _resamples(members):
         yield arrays[drawn] if is_single else np.concatenate([arrays[number] for number in drawn])
 
 
-def _score(measure, indices):
+def score_of(measure: Measure, indices: np.ndarray) -> float:
+    """The score of the examples of a resample."""
     return measure(indices) if callable(measure) else float(np.mean(measure[indices]))

@@ -243,6 +243,8 @@ class Task:
         paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not paths:
             raise UserError(f"{path}: there is no such file")
+        if os.path.isdir(path):
+            raise UserError(f"{path}: is a directory; give one file of examples of task {self.name}")
         examples, left_out, remarks = [], {}, {}
         for each in paths:
             examples_of_file = self.read(each, run, has_labels)

@@ -265,7 +265,7 @@ def _verdict(name, ours, random, is_better_high):
         f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. "
         f"{_KEPT:.0%} of that difference is kept with {most(ours)} % of the heads closed by importance, "
         f"with {most(means)} % at random. "
-        f"That importance beats chance {shows}. Its mean {name} over 10 to 90 % is "
+        f"The finding that importance beats chance {shows}. Its mean {name} over 10 to 90 % is "
         f"{sign * np.mean(ours[1:-1]):.4f}, of random orders "
         f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}"
         f"{bounds}."

@@ -259,9 +259,9 @@ def _verdict(bounds):
     """Says whether the finding shows, from the intervals of the differences from all baselines."""
     lowest = min(low for low, _ in bounds)
     if lowest > _FAR:
-        return "That is far above all of them, as Hewitt and Manning found."
+        return f"The lead is above {_FAR:g} over each of them, as Hewitt and Manning found."
     if lowest > 0:
-        return "That is above all of them: Hewitt and Manning's finding shows."
+        return "It is above each of them: Hewitt and Manning's finding shows."
     if any(high < 0 for _, high in bounds):
         return "Hewitt and Manning's finding does not show here."
     return "Hewitt and Manning's finding cannot be told here."

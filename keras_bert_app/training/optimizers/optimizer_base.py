@@ -158,14 +158,7 @@ class Optimizer(tf.Module):
         """Does the same as apply, for one replica in a program that XLA compiles as a whole.
 
         The program selects each value from the old and the new one. A condition would make the device wait for the
-        host.
-
-        Args:
-            gradients: dense tensors in the order of the variables.
-            learning_rate: float32 scalar.
-            step: int32, the number of earlier updates.
-            is_good: bool scalar. If it is False, only the loss scale changes.
-            scale: float32 scalar that multiplies the gradients.
+        host. The arguments are those of apply.
         """
         for (path, variable), gradient in zip(self.variables_by_path.items(), gradients, strict=True):
             slots, is_changed = self.slots_of(path), is_good

@@ -106,7 +106,7 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
     )
     row = next(row for row in result.tables[0].rows if row[0] == "toy 1")
     assert row[2] < row[1] == trained[1, 0] < row[3] and row[7] > 0.2  # selectivity: no word occurs twice
-    assert result.remarks[0].endswith("far above all of them, as Hewitt and Manning found.")
+    assert result.remarks[0].endswith("over each of them, as Hewitt and Manning found.")
     assert result.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
 
 
