@@ -249,6 +249,17 @@ def test_importing_the_packages_does_not_load_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+def test_no_test_imports_a_script_that_defines_flags():
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "benchmarks").rglob("*.py")
+    }
+    for path in (ROOT / "tests").rglob("*.py"):
+        for name in imported_modules(path):
+            for module in {name, name.rpartition(".")[0]} & modules.keys():
+                defines_flags = "flags.DEFINE" in modules[module].read_text(encoding="utf-8")
+                assert not defines_flags, f"{path}: the flags of {module} clash with those of our commands"
+
+
 def test_no_function_is_longer_than_a_screen():
     assert len(LONGER_FUNCTIONS) <= 5
     longer = set()

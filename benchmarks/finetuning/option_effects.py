@@ -18,10 +18,10 @@ from absl import flags
 
 from benchmarks.common.resumable import results_of
 from benchmarks.finetuning.finetune_rows import OPTIONS
+from benchmarks.finetuning.paired_difference import paired_difference
 from benchmarks.finetuning.row_runs import given_flags, run_row
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.tasks import intervals
 
 flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
 flags.DEFINE_string("data_dir", "", "Folder of the tasks, as for finetune_table.")
@@ -61,7 +61,7 @@ def _effect(row, other, test_file):
     """The difference of two rows in the reported metric, with its interval."""
     ours, sources = _measures(row, test_file)
     theirs, _ = _measures(other, test_file)
-    return difference(ours, theirs, sources)
+    return paired_difference(ours, theirs, sources)
 
 
 @functools.cache
@@ -79,41 +79,12 @@ def _measures(row, test_file):
     return measures, sources
 
 
-def difference(ours: list, theirs: list, sources: list) -> dict:
-    """The mean difference between two lists of measures, one for each seed, with its 95 % interval.
-
-    Args:
-        ours: list of intervals.Measure.
-        theirs: list of intervals.Measure of the same examples.
-        sources: the source of each example; examples of one source are drawn together.
-    """
-    generator = np.random.Generator(np.random.Philox(key=0))
-
-    def mean(measures, indices):
-        return np.mean([intervals.score_of(measure, indices) for measure in measures])
-
-    def drawn(measures):
-        return [measures[number] for number in generator.integers(len(measures), size=len(measures))]
-
-    low, high = intervals.percentiles(
-        [
-            mean(drawn(ours), indices) - mean(drawn(theirs), indices)
-            for indices in intervals.resamples(intervals.indices_by_source(sources))
-        ]
-    )
-    everything = np.arange(len(sources))
-    return {
-        "difference": round(float(mean(ours, everything) - mean(theirs, everything)), 6),
-        "interval": [round(low, 6), round(high, 6)],
-    }
-
-
 def table(done: dict, effects: dict):
     """Yields a table in Markdown, a line for each row.
 
     Args:
         done: dict. Row -> results over its seeds.
-        effects: dict. Row -> result of difference.
+        effects: dict. Row -> result of paired_difference.
     """
     names = ("row", "metric", "mean", "compared with", "difference", "95 % interval", "told apart", "minutes a seed")
     yield f"| {' | '.join(names)} |"

@@ -1,9 +1,9 @@
-"""option_effects: the interval of a difference between two rows of several seeds."""
+"""paired_difference: the interval of a difference between two rows of several seeds."""
 
 import numpy as np
 import pytest
 
-from benchmarks.finetuning.option_effects import difference
+from benchmarks.finetuning.paired_difference import paired_difference
 
 
 def answers(share, seed, count=800):
@@ -15,16 +15,18 @@ def test_a_difference_of_ten_points_is_told_apart_and_one_of_none_is_not():
     better, base, same = (
         [answers(share, 10 * row + seed) for seed in range(5)] for row, share in enumerate((0.9, 0.8, 0.8))
     )
-    found = difference(better, base, range(800))
+    found = paired_difference(better, base, range(800))
     assert (
         found["difference"] == pytest.approx(np.mean(better) - np.mean(base), abs=1e-6) and found["interval"][0] > 0.05
     )
-    low, high = difference(same, base, range(800))["interval"]
+    low, high = paired_difference(same, base, range(800))["interval"]
     assert low < 0 < high
 
 
 def test_seeds_that_differ_widen_the_interval():
     alike = [answers(0.8, seed) for seed in range(5)]
     apart = [answers(share, seed) for seed, share in enumerate((0.6, 0.7, 0.8, 0.9, 1.0))]
-    widths = [high - low for low, high in (difference(ours, alike, range(800))["interval"] for ours in (alike, apart))]
+    widths = [
+        high - low for low, high in (paired_difference(ours, alike, range(800))["interval"] for ours in (alike, apart))
+    ]
     assert widths[1] > 3 * widths[0]
