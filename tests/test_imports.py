@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = [
     # the standard library only
     {
-        "pipelines": "choices data_error ragged storage",
+        "pipelines": "choices data_error plurals ragged storage",
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": "bert_config finetuning_config pretraining_config training_config",
@@ -87,8 +87,8 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "compilation evaluation forward gpu gpu_environment infeed initialization local_cluster loop losses "
-            "outlook pace pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start "
+            "compilation device_faults evaluation forward gpu gpu_environment infeed initialization local_cluster loop "
+            "losses outlook pace pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start "
             "profiling replicas reporting signals start steps strategies tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",

@@ -72,7 +72,12 @@ class TrainingConfig:
     learning_rate: float = field(1e-4, "Peak learning rate.", minimum=0.0)
     learning_rate_schedule: str = field("linear", "How the rate falls after the warm-up.", choices=SCHEDULES)
     decay_power: float = field(1.0, "Power of --learning_rate_schedule=polynomial.", minimum=0.0)
-    decay_share: float = field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
+    decay_share: float = field(
+        0.2,
+        "Share of the run, at its end, in which the rate of --learning_rate_schedule=warmup_stable_decay falls to 0.",
+        minimum=0.0,
+        most=1.0,
+    )
     num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
     warmup_share: float = field(
         0.0,
@@ -80,32 +85,34 @@ class TrainingConfig:
         minimum=0.0,
         below=1.0,
     )
-    num_train_steps: int = field(100_000, "Steps in all; where the learning rate falls, it ends there.", minimum=1)
+    num_train_steps: int = field(
+        100_000, "Number of steps of the run. A falling learning rate reaches its end there.", minimum=1
+    )
     train_minutes: float = field(
         0.0,
-        "Minutes of training, whatever the steps; warm-up and decay follow the clock without the time to compile. "
-        "0: by steps.",
+        "Minutes of training, instead of a number of steps. Warm-up and decay follow the clock, without the time to "
+        "compile. 0: the number of steps ends the run.",
         minimum=0.0,
     )
     optimizer: str = field(
         "adamw",
-        "AdamW as BERT has it, LAMB, Muon (for the matrices of the layers, beside AdamW), or "
-        "Adafactor, whose rate is a share of what the weights measure (1e-2 for AdamW's 1e-4).",
+        "AdamW as in BERT, LAMB, Muon (for the matrices of the layers; AdamW trains the other weights), or "
+        "Adafactor, whose rate is relative to the size of the weights (give 1e-2 instead of AdamW's 1e-4).",
         choices=OPTIMIZERS,
     )
-    bias_correction: bool = field(False, "Correct the optimizer's means of the first steps; BERT does not.")
+    bias_correction: bool = field(False, "Correct the optimizer's means in the first steps; BERT does not.")
     layer_decay: float = field(
         1.0, "Factor of the learning rate for each layer further from the heads.", minimum=0.0, most=1.0
     )
     gradient_accumulation_steps: int = field(
-        1, "Parts that a replica's rows are taken in, one after the other.", minimum=1
+        1, "Number of parts in which a replica processes its rows, one after the other.", minimum=1
     )
     on_nonfinite: str = field(
         "stop",
         "Reaction to a loss or gradient that is not finite: stop, or skip that step.",
         choices=("stop", "skip"),
     )
-    weight_decay_rate: float = field(0.01, "Decoupled decay of all but --not_decayed.", minimum=0.0)
+    weight_decay_rate: float = field(0.01, "Decoupled decay of all weights except --not_decayed.", minimum=0.0)
     # optimization.create_optimizer of google-research/bert excludes "LayerNorm", "layer_norm" and "bias".
     not_decayed: str = field(
         "layer_norm|bias",
@@ -119,7 +126,7 @@ class TrainingConfig:
     )
     precision: str = field(
         "auto",
-        "Compute type; weights stay float32. auto: bfloat16 on a TPU and on GPUs that multiply it (from Ampere on), "
+        "Compute type; weights stay float32. auto: bfloat16 on a TPU and on GPUs with bfloat16 (from Ampere on), "
         "float16 with loss scaling on older GPUs with tensor cores (T4, V100), else float32.",
         choices=PRECISIONS,
     )
@@ -128,7 +135,7 @@ class TrainingConfig:
         "", "A model to start the weights from: a work directory, or any layout that convert reads."
     )
     strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
-    iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
+    iterations_per_loop: int = field(0, "Steps in one call of the device; 0: a number that suits it.", minimum=0)
     jit_compile: str = field(
         "auto",
         "Part of each step that XLA compiles: step (the whole step; always so on a TPU), parts (all but the matrix "
@@ -138,8 +145,8 @@ class TrainingConfig:
     )
     deterministic: bool = field(
         False,
-        "On a GPU, give the same bits in every run and after every resume, for some 15 % more time. A CPU does so "
-        "in any case.",
+        "On a GPU, compute the same bits in every run and after every resume. This takes about 15 % more time. Runs "
+        "on a CPU always repeat.",
     )
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
@@ -160,6 +167,7 @@ class TrainingConfig:
             "train_minutes",
             "strategy",
             "iterations_per_loop",
+            "gradient_accumulation_steps",
             "save_checkpoints_steps",
             "eval_steps",
             "max_eval_steps",
@@ -196,8 +204,8 @@ class TrainingConfig:
             other, values = self.ONLY_WITH.get(name, ("", ()))
             if other and getattr(self, name) != defaults[name] and getattr(self, other) not in values:
                 raise UserError(
-                    f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is "
-                    f"{getattr(self, other)} here; leave it out"
+                    f"--{name}={getattr(self, name)}: has an effect only with --{other}={' or '.join(values)}, but "
+                    f"this run has --{other}={getattr(self, other)}; leave out --{name}"
                 )
 
     def has_ended(self, step: int, seconds: float) -> bool:
@@ -218,13 +226,21 @@ class TrainingConfig:
         Returns:
             int: the number of steps; -1 if warmup_share decides.
         """
-        is_open = self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"] and not self.warmup_share
-        return num_train_steps // 10 if is_open else self.num_warmup_steps
+        is_default = self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"] and not self.warmup_share
+        return num_train_steps // 10 if is_default else self.num_warmup_steps
 
     @property
     def has_many_lengths(self) -> bool:
         """Whether batches differ in the length of their rows."""
         return False
+
+    def rows_at_a_time(self, num_replicas: int) -> int:
+        """The number of rows that a replica processes at a time.
+
+        Args:
+            num_replicas: int.
+        """
+        return self.global_batch_size // num_replicas // self.gradient_accumulation_steps
 
     def __post_init__(self):
         for entry in dataclasses.fields(self):
@@ -238,13 +254,13 @@ class TrainingConfig:
         if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
             raise UserError(
                 f"--keep_every_steps={self.keep_every_steps}: expected a multiple of "
-                f"--save_checkpoints_steps={self.save_checkpoints_steps}, since others are never saved"
+                f"--save_checkpoints_steps={self.save_checkpoints_steps}, since a run saves no other steps"
             )
         try:
             re.compile(self.not_decayed)
         except re.error as error:
             raise UserError(
-                f"--not_decayed={self.not_decayed}: is no regular expression ({error}); write for instance "
+                f"--not_decayed={self.not_decayed}: is not a regular expression ({error}); write for instance "
                 "layer_norm|bias|embeddings"
             ) from None
         if self.bias_correction and self.optimizer == "adafactor":
@@ -347,7 +363,7 @@ class TrainingConfig:
         if self.max_seq_length > model_config.max_position_embeddings:
             raise UserError(
                 f"--max_seq_length={self.max_seq_length} is above the model's max_position_embeddings "
-                f"{model_config.max_position_embeddings}; shorten the rows or raise it in the config"
+                f"{model_config.max_position_embeddings}; lower --max_seq_length, or raise max_position_embeddings"
             )
         return self
 

@@ -1,11 +1,25 @@
 """NVIDIA GPUs: the precision that suits a GPU, and runs that reproduce the same bits."""
 
 import dataclasses
+import re
 
 import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import UserError
+
+# Pattern of the product name, such as "NVIDIA A100-SXM4-80GB" or "Tesla T4" -> name in estimation.hardware.
+_HARDWARE = (
+    ("A100.*80 ?GB", "a100-80gb"),
+    ("A100", "a100"),
+    ("H100", "h100"),
+    ("H200", "h200"),
+    ("A10G", "a10g"),
+    (r"\bL4\b", "l4"),
+    ("RTX 4090", "rtx4090"),
+    (r"\bT4\b", "t4"),
+    ("V100", "v100"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,7 +27,7 @@ class Gpu:
     """A GPU.
 
     Attributes:
-        name: the maker's name, such as "NVIDIA H200".
+        name: the product name, such as "NVIDIA H200".
         capability: CUDA compute capability, such as (9, 0).
     """
 
@@ -26,6 +40,11 @@ class Gpu:
         if self.capability >= (8, 0):
             return "bfloat16"
         return "float16" if self.capability >= (7, 0) else "float32"
+
+    @property
+    def hardware(self) -> str:
+        """The name of this GPU in estimation.hardware; "" if it is not listed there."""
+        return next((name for pattern, name in _HARDWARE if re.search(pattern, self.name)), "")
 
     def why(self, precision: str) -> str:
         """Explains in a few words what a precision means on this GPU.
@@ -63,5 +82,6 @@ def make_deterministic(run: TrainingConfig) -> None:
             f"--deterministic with --jit_compile={run.jit_compile}: on a GPU only a step that XLA compiles whole gives "
             "the same bits again; leave --jit_compile out"
         )
-    tf.random.set_seed(run.seed)  # without it, an op that draws random numbers without a seed is an error
+    # With determinism, an op that draws random numbers fails if neither the op nor the process has a seed.
+    tf.random.set_seed(run.seed)
     tf.config.experimental.enable_op_determinism()

@@ -13,15 +13,15 @@ from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import Interrupted, NotFinite
 from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import infeed, reporting, steps, strategies, tpu
+from keras_bert_app.training import device_faults, infeed, reporting, steps, strategies
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 from keras_bert_app.training.pace import Pace, Reached
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
 
-_LONGEST_CALL_SECONDS = 5.0  # because a preempted TPU machine has half a minute left
-# The loop prints the outlook after this many steps, or after this many seconds of steps if they pass first.
+_LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has only 30 seconds to finish the call and save
+# The loop prints the outlook after this many steps or this many seconds of steps, whichever comes first.
 _STEPS_BEFORE_OUTLOOK, _SECONDS_BEFORE_OUTLOOK = 10, 20.0
 
 
@@ -40,7 +40,8 @@ class Training:
         batches: endless iterator of (dict of tensors [B, ...], position after the batch, a tuple of int). All batches
             of a call have one shape.
         evaluate: function (step, should_stop) that reports and returns a dict of figures; {} if there is nothing to do.
-        state: dict with step, position, seconds, unlogged and evaluation_due, as a checkpoint's manifest has them.
+        state: dict with keys of a checkpoint's manifest: step, position, seconds and unlogged. The keys clock and
+            evaluation_due may be missing.
         reporter: reporting.Reporter.
         ends_early: function that says whether the run ends now. The loop calls it before the first step and after each
             evaluation.
@@ -83,7 +84,7 @@ def train(training: Training) -> dict[str, float]:
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     loop = _Loop(training)
-    with loop.signals, loop.batches, tpu.named_faults(training.strategy, training.run):
+    with loop.signals, loop.batches, device_faults.named(training.strategy, training.run, training.model.config):
         loop.make_up_for_evaluation()
         while not loop.is_over:
             # 1. k global batches and the position after them
@@ -121,7 +122,7 @@ class _Loop:
             training.optimizer,
             self.run,
             training.objective,
-            # A program that XLA compiles as a whole has one length.
+            # If XLA compiles the whole step, each length of rows needs its own program.
             training.has_many_lengths and not training.execution.compiles_all,
             self.per_call,
             training.execution,
@@ -169,11 +170,12 @@ class _Loop:
         waiting = time.monotonic()
         with starting if is_first else contextlib.nullcontext():
             stacked, self.position = self.batches.take(self._steps_of_call(self.step))
-        if is_first:  # the pipeline's start counts neither for its speed nor for the schedule
+        if is_first:  # the start of the pipeline counts neither for the measured speed nor for the schedule
             self.window.restart_clock()
             self.pace.leave_out(time.monotonic() - waiting)
             waiting = time.monotonic()
-        # Here and above no thread makes batches, so all machines change the shape of batches at the same step.
+        # The share changes only while no thread makes batches. All machines then change the shape of batches at the
+        # same step.
         self.training.reached.share = self.progress
         return stacked, time.monotonic() - waiting
 
@@ -199,7 +201,7 @@ class _Loop:
         else:
             self.training.has_ended = self.step >= self.run.num_train_steps
         self.is_over = self.training.has_ended
-        # All machines stop at the same step: the first one after which all of them know of the signal.
+        # The step sums the signals over all replicas, so all machines learn of a signal and stop at the same step.
         self.stop = self.signals.received
         if not self.alone:
             self.stop = (self.stop or strategies.STOP_ELSEWHERE) if rows[-1, self.columns["stop"]] else 0
@@ -243,7 +245,7 @@ class _Loop:
             raise Interrupted(self.stop, self.step, self.chief)
 
     def evaluate_finished_run(self) -> None:
-        """Evaluates a run that had ended before this start, and so has no figures yet."""
+        """Evaluates a run that had already ended at this start. The loop has evaluated all other runs."""
         if self.figures is None:
             self._evaluate()
             if self.alone and self.signals.received:
@@ -297,7 +299,7 @@ class _Loop:
             )
 
     def _steps_of_call(self, first_step):
-        """The number of steps of a call from first_step on. A checkpoint or evaluation never cuts a call."""
+        """The number of steps of a call from first_step on. No call goes past a checkpoint or an evaluation."""
         run, most = self.run, self.per_call
         intervals = [run.save_checkpoints_steps, run.eval_steps]
         if not run.iterations_per_loop:
@@ -318,9 +320,9 @@ def _check_finite(bad_variables, first_step, paths, run):
     if not bad.size or run.on_nonfinite == "skip":
         return
     index = int(bad_variables[bad[0]])
-    where = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
+    culprit = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
     raise NotFinite(
-        f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
-        "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
+        f"step {first_step + bad[0] + 1}: {culprit} is not finite; begin in another --workdir with a lower "
+        "--learning_rate or more --num_warmup_steps (optionally from --init_checkpoint), or continue this run with "
         "--on_nonfinite=skip"
     )

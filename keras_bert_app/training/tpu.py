@@ -1,23 +1,22 @@
-"""The TPU of a run: address, connection, error messages, and advice about the batch."""
+"""The TPU of a run: address, connection, and advice about the batch."""
 
-import contextlib
 import functools
 import os
 import re
 import socket
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.training_config import TrainingConfig
-from keras_bert_app.errors import DeviceLost, UserError
+from keras_bert_app.errors import UserError
 from keras_bert_app.training import tpu_wheels
 
 _SECONDS_TO_CONNECT = 10.0
 _DEFAULT_PORT = 8470  # port of the TPU's server, for a grpc:// address without a port
-_OTHER_WAYS = "take a TPU runtime, or leave --strategy at auto"
+_OTHER_WAYS = "use a machine with a TPU, or leave --strategy at auto"
 # A register has eight sublanes, so a core should take a multiple of 8 rows (Cloud TPU's performance guide).
 ROWS_MULTIPLE = 8
 # Beginning of TPU_ACCELERATOR_TYPE -> name in estimation.hardware. These chips have one core each.
@@ -27,7 +26,7 @@ _CHIPS = {"v5litepod": "v5e", "v5e": "v5e", "v6e": "v6e"}
 def is_meant(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether --strategy=auto selects a TPU.
 
-    It does if the machine has chips and TensorFlow's TPU wheel, or if a variable of the environment names a TPU.
+    This is so if the machine has chips and TensorFlow's TPU wheel, or if a variable of the environment names a TPU.
 
     Args:
         environment: dict of environment variables.
@@ -83,16 +82,17 @@ def make_strategy(environment: Mapping[str, str] = os.environ) -> tf.distribute.
         raise UserError(
             f"--strategy=tpu: TensorFlow {tf.__version__} here is built without TPUs"
             + (
-                f", though {sign}={environment[sign]} tells of one; install requirements-tpu.txt"
+                f", though {sign}={environment[sign]} says that there is one; install requirements-tpu.txt"
                 if sign
-                else f", and nothing tells of one; {_OTHER_WAYS}"
+                else f", and the environment names none; {_OTHER_WAYS}"
             )
         )
     hosts = environment.get("TPU_WORKER_HOSTNAMES", "").split(",")
     if name == "local" and len(hosts) > 1:
         raise UserError(
-            f"--strategy=tpu: this machine is one of the {len(hosts)} of a pod (TPU_WORKER_HOSTNAMES), whose chips "
-            "start together only; set TPU_NAME to the pod's name or grpc://HOST:PORT, and TPU_LOAD_LIBRARY=0"
+            f"--strategy=tpu: this machine is one of the {len(hosts)} machines of a pod (TPU_WORKER_HOSTNAMES), "
+            "whose chips start only together; set TPU_NAME to the pod's name or grpc://HOST:PORT, and "
+            "TPU_LOAD_LIBRARY=0"
         )
     try:
         return _connected(name)
@@ -132,56 +132,24 @@ def _explanation(name, error):
     text = str(error) or type(error).__name__
     reason = text.strip().splitlines()[0][:200]
     if "No matching devices found for '/device:TPU_SYSTEM" in text or "No OpKernel was registered" in text:
-        way = "its chips are there, so end the process that holds them" if tpu_wheels.chips() else _OTHER_WAYS
+        way = "another process holds its TPU chips; end that process" if tpu_wheels.chips() else _OTHER_WAYS
         return f"TensorFlow {tf.__version__} finds no TPU on this machine; {way}"
     if "registered in binary" in text or "not in Op<" in text or "context_id" in text:
         return (
-            f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with "
-            "the runtime of this version, or install that one's tensorflow and tensorflow-text"
+            f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create the "
+            "TPU with the runtime of this version, or install the TPU's version of tensorflow and tensorflow-text here"
         )
     if "Google API client" in text:
         return (
-            f"to find the TPU {name} by its name TensorFlow wants two packages more; pip install "
+            f"TensorFlow needs two more packages to find the TPU {name} by its name; pip install "
             "google-api-python-client oauth2client, or set TPU_NAME=grpc://HOST:PORT"
         )
     if isinstance(error, OSError) or "googleapiclient" in text:
         return (
-            f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same "
-            "project, or TPU_NAME=grpc://HOST:PORT"
+            f"Google Cloud did not give the address of the TPU {name} ({reason}); run on a machine in the same "
+            "project, or set TPU_NAME=grpc://HOST:PORT"
         )
     return f"the TPU {name} did not start ({reason}); {_OTHER_WAYS}"
-
-
-@contextlib.contextmanager
-def named_faults(strategy: tf.distribute.Strategy, run: TrainingConfig) -> Iterator[None]:
-    """Turns faults of a TPU within the block into errors of one line.
-
-    Faults of other devices pass unchanged.
-
-    Args:
-        strategy: the devices.
-        run: TrainingConfig, for the batch.
-
-    Raises:
-        UserError: the batch is too large.
-        DeviceLost: the TPU went away, for instance because it was preempted.
-    """
-    try:
-        yield
-    except tf.errors.OpError as error:
-        if not isinstance(strategy, tf.distribute.TPUStrategy):
-            raise
-        reason = next(
-            (line.strip() for line in error.message.splitlines() if "memory" in line), error.message.splitlines()[0]
-        )
-        if isinstance(error, tf.errors.ResourceExhaustedError) or "Ran out of memory" in error.message:
-            raise UserError(
-                f"{_rows(strategy, run)} rows a core do not fit into the TPU's memory ({reason[:200]}); lower "
-                f"--global_batch_size={run.global_batch_size}, or take it in parts with --gradient_accumulation_steps"
-            ) from None
-        if isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)):
-            raise DeviceLost(f"the TPU went away ({reason[:200]})") from None
-        raise
 
 
 def advice(
@@ -205,18 +173,18 @@ def advice(
         return []
     from keras_bert_app.estimation import estimate, hardware  # other devices need no estimate
 
-    rows, lines = _rows(strategy, run), []
+    rows, lines = run.rows_at_a_time(strategy.num_replicas_in_sync), []
     if rows % ROWS_MULTIPLE:
         good_rows = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
         good_batch = good_rows * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
         lines.append(
-            f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as "
+            f"advice: {rows} rows a core; a TPU is fastest with multiples of {ROWS_MULTIPLE}, such as "
             f"--global_batch_size={good_batch}"
         )
     if run.has_many_lengths:
         lines.append(
-            "advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets "
-            "pads all to one"
+            "advice: the rows have several lengths, so each length needs its own program, and a call takes one step; "
+            "--nolength_buckets pads all rows to one length"
         )
     kind = _CHIPS.get(re.match("[a-z0-9]*", environment.get("TPU_ACCELERATOR_TYPE", "").lower())[0])
     if kind and model_config:
@@ -230,8 +198,3 @@ def advice(
             "--global_batch_size, or take it in parts with --gradient_accumulation_steps"
         )
     return lines
-
-
-def _rows(strategy, run):
-    """The number of rows that a core takes at a time."""
-    return run.global_batch_size // strategy.num_replicas_in_sync // run.gradient_accumulation_steps

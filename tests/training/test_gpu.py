@@ -8,10 +8,12 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.step.random_batches import random_batch
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import GPU_STEP, UNCOMPILED
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import compilation, gpu, gpu_environment, steps, strategies
+from keras_bert_app.training import compilation, device_faults, gpu, gpu_environment, steps, strategies
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.loss_scale import LossScale
@@ -55,6 +57,47 @@ def test_a_long_run_compiles_the_whole_step_and_the_start_line_says_what_was_cho
     assert compilation.training_execution(run, on_a_gpu) == GPU_STEP
     line = strategies.describe(on_a_gpu, run)
     assert "bfloat16 (NVIDIA H200: its tensor cores multiply bfloat16" in line and "--jit_compile=step" in line
+
+
+@pytest.mark.parametrize(
+    "name, batch, said",
+    (
+        ("Tesla T4", 512, "512 rows do not fit into the memory of the GPU (Tesla T4: OOM when allocating memory); "),
+        (
+            "Tesla T4",
+            512,
+            "into its 16 GB: continue with --gradient_accumulation_steps=2, or start with --global_batch_size=359 in",
+        ),
+        ("NVIDIA A100-SXM4-80GB", 32, "fit into its 80 GB, so another process may use the GPU"),
+        ("NVIDIA L40S", 32, "; lower --global_batch_size=32, or take it in parts"),
+    ),
+)
+def test_a_batch_that_a_gpu_cannot_hold_is_one_line_with_the_batch_that_fits(name, batch, said, monkeypatch):
+    monkeypatch.setattr(gpu, "first", lambda: gpu.Gpu(name, (8, 0)))
+    run = PretrainingConfig(global_batch_size=batch, max_seq_length=128, precision="float16", jit_compile="step")
+    full = tf.errors.ResourceExhaustedError(None, None, "a step\nOOM when allocating memory\nmore")
+    strategy = tf.distribute.get_strategy()
+    with pytest.raises(UserError) as refused, device_faults.named(strategy, run, BertConfig.of_size("base")):
+        raise full
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    with pytest.raises(tf.errors.DataLossError), device_faults.named(strategy, run):
+        raise tf.errors.DataLossError(None, None, "another fault")
+
+
+@pytest.mark.parametrize(
+    "name, hardware",
+    (
+        ("NVIDIA A100-SXM4-40GB", "a100"),
+        ("NVIDIA A100 80GB PCIe", "a100-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("Tesla V100-SXM2-16GB", "v100"),
+        ("NVIDIA L40", ""),
+    ),
+)
+def test_a_gpu_is_found_among_the_devices_of_estimate(name, hardware):
+    assert gpu.Gpu(name, (8, 0)).hardware == hardware
 
 
 def test_a_deterministic_run_is_compiled_whole_and_refuses_anything_else(on_a_gpu, monkeypatch):

@@ -22,7 +22,7 @@ from keras_bert_app.errors import DeviceLost, UserError
 from keras_bert_app.modeling.execution import STEP
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import forward, infeed, replicas, steps, strategies, tpu, tpu_wheels
+from keras_bert_app.training import device_faults, forward, infeed, replicas, steps, strategies, tpu, tpu_wheels
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
@@ -233,7 +233,7 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
             ),
             "finds no TPU on this machine",
         ),
-        (OSError("<urlopen error [Errno -2] Name or service not known>"), "Google Cloud could not be asked"),
+        (OSError("<urlopen error [Errno -2] Name or service not known>"), "Google Cloud did not give the address"),
         (
             tf.errors.NotFoundError(
                 None,
@@ -263,9 +263,11 @@ def test_what_keeps_a_tpu_from_starting_is_said_in_one_line(monkeypatch, error, 
 
 
 def test_without_the_tpu_s_wheel_or_anybody_at_the_address_nothing_is_waited_for():
-    with pytest.raises(UserError, match="built without TPUs, and nothing tells of one"):
+    with pytest.raises(UserError, match="built without TPUs, and the environment names none"):
         tpu.make_strategy({})
-    with pytest.raises(UserError, match="TPU_ACCELERATOR_TYPE=v5e-1 tells of one; install requirements-tpu.txt"):
+    with pytest.raises(
+        UserError, match="TPU_ACCELERATOR_TYPE=v5e-1 says that there is one; install requirements-tpu.txt"
+    ):
         tpu.make_strategy({"TPU_ACCELERATOR_TYPE": "v5e-1"})
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -286,7 +288,7 @@ def test_chips_of_this_machine_come_before_a_name_but_not_those_of_a_pod(monkeyp
     monkeypatch.setattr(tpu_wheels, "chips", lambda: ["/dev/vfio/0"])
     assert tpu.address({"TPU_NAME": "t1v-n-0"}) == "local"
     assert tpu.address({"TPU_NAME": "my-pod", "TPU_LOAD_LIBRARY": "0"}) == "my-pod"
-    with pytest.raises(UserError, match="one of the 4 of a pod.*set TPU_NAME to the pod's name"):
+    with pytest.raises(UserError, match="one of the 4 machines of a pod.*set TPU_NAME to the pod's name"):
         tpu.make_strategy({"TPU_WORKER_HOSTNAMES": "a,b,c,d"})
 
 
@@ -301,10 +303,10 @@ def test_a_tpu_that_is_too_small_or_goes_away_is_named_and_other_devices_keep_th
         (full, UserError, "4 rows a core do not fit"),
         (gone, DeviceLost, "went away (Socket closed)"),
     ):
-        with pytest.raises(kind, match=re.escape(part)) as named, tpu.named_faults(stand_in.strategy, RUN):
+        with pytest.raises(kind, match=re.escape(part)) as named, device_faults.named(stand_in.strategy, RUN):
             raise error
         assert "\n" not in str(named.value)
-        with pytest.raises(type(error)), tpu.named_faults(two_replicas(), RUN):
+        with pytest.raises(type(error)), device_faults.named(two_replicas(), RUN):
             raise error
 
 
