@@ -18,7 +18,14 @@ PARTS ?=
 BENCH ?=
 SETUP ?=
 
-.PHONY: demo test lint docs clean-demo bench check-tpu compile-tpu test-tf220
+.PHONY: help demo test lint docs clean-demo bench check-tpu compile-tpu test-tf220
+
+help:
+	@echo "make demo    install, and train and question a small BERT (some minutes)"
+	@echo "make test    install, and run the tests"
+	@echo "make lint    check the code's format"
+	@echo "make docs    build the documentation's site"
+	@echo "make bench, check-tpu, compile-tpu, test-tf220, clean-demo: see BUILD.md"
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo

@@ -1,5 +1,6 @@
 """The entry point: `python -m keras_bert_app VERB --flag=value`, or `keras-bert-app VERB`."""
 
+import importlib.metadata
 import runpy
 import sys
 
@@ -48,6 +49,12 @@ def main() -> None:
     if name in ("--help", "-help", "-h", "help"):
         with screen.until_reader_leaves():
             print(overview())
+        return
+    if name in ("--version", "version"):
+        try:
+            print(importlib.metadata.version("keras_bert_app"))
+        except importlib.metadata.PackageNotFoundError:
+            print("not installed: these are the sources", file=sys.stderr)
         return
     verbs = [verb for group in VERBS.values() for verb in group]
     if name not in verbs:

@@ -29,6 +29,12 @@ def test_without_a_verb_it_lists_every_command(monkeypatch, capsys, arguments):
     assert set(listed) == VERBS and len(listed) == len(VERBS)
 
 
+def test_the_version_is_that_of_the_package(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["keras_bert_app", "--version"])
+    entry_point.main()
+    assert f'version = "{capsys.readouterr().out.strip()}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
 def test_the_list_ends_with_exit_code_0():
     result = run_python("keras_bert_app")
     assert result.returncode == 0 and result.stdout == entry_point.overview() + "\n" and not result.stderr

@@ -40,7 +40,7 @@ def test_classes_numbers_and_label_sets_are_those_of_predict():
     first = max(found[0]["probabilities"], key=found[0]["probabilities"].get)
     assert lines_of(rows[0], found[0])[1].startswith(f"  {first} {found[0]['probability']:.3f}  ")
     assert [answer.get("truncated", False) for answer in found] == [False, False, False, True]
-    assert "its end was left out" in lines_of(rows[3], found[3])[1]
+    assert "a part of it was left out" in lines_of(rows[3], found[3])[1]
     finetuned = untrained("regression")
     expected, found = predictions(finetuned, examples), answers_of(finetuned, ["text"], rows)
     np.testing.assert_allclose(
@@ -137,8 +137,9 @@ def test_predict_and_ask_answer_raw_texts_as_predict_answers_a_file(run, exporte
         (["--text=x", "--text_file=y"], "--text_file and --text were both given"),
         (["--text=x", "--ensemble"], "--ensemble is for --input_file"),
         (["--text_file=/nowhere/x.txt"], "/nowhere/x.txt: cannot be read"),
+        (["--text_file=/dev/null"], "/dev/null: has no text, not even an empty line"),
         (["--question=x", "--context=y"], "--text is missing: this model takes --text"),
-        (["--text=x", "--text_pair=y"], "--text_pair is of no use here: this model takes --text"),
+        (["--text=x", "--text_pair=y"], "--text_pair does not apply: this model takes --text"),
     ],
 )
 def test_raw_texts_that_do_not_fit_are_refused_in_one_line(run, exported, flags, said):  # noqa: F811

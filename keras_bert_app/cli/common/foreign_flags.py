@@ -61,16 +61,17 @@ _NAMES = {
     "mixed_precision": ("precision=auto",),
     "overwrite_output_dir": ("overwrite",),
     "force": ("overwrite",),
+    "init_checkpoint": ("saved_model",),
     "port": ("rest_api_port",),
     "host": ("rest_api_host",),
 }
-_GPUS = "GPUs are taken by themselves where TensorFlow sees them (--strategy=auto, the default)"
+_GPUS = "GPUs that TensorFlow sees are used automatically (--strategy=auto, the default)"
 # Flag of another tool -> why it is not needed in commands that train or answer.
 _NEEDLESS = {
     **dict.fromkeys(("gpu", "gpus", "num_gpus", "n_gpu", "device", "cuda", "use_gpu"), _GPUS),
     "no_cuda": "set CUDA_VISIBLE_DEVICES=-1 in the environment to hide the GPUs",
-    "use_tpu": "--strategy=tpu takes a TPU",
-    "tpu_name": "--strategy=tpu takes a TPU",
+    "use_tpu": "--strategy=tpu uses a TPU",
+    "tpu_name": "--strategy=tpu uses a TPU",
     "resume": "the same command continues the run of its --workdir",
     "resume_from_checkpoint": "the same command continues the run of its --workdir",
     **dict.fromkeys(
@@ -78,14 +79,21 @@ _NEEDLESS = {
         "finetune trains and scores; evaluate and predict are commands of their own",
     ),
 }
+# (flag of another tool, our flag) -> the difference between them
+_MORE = {
+    **dict.fromkeys(
+        (("epochs", "num_train_steps"), ("num_train_epochs", "num_train_steps")), ", a number of batches, not of passes"
+    ),
+    ("init_checkpoint", "saved_model"): "; export writes one",
+}
 # (flag, values of other tools in lower case, the answer)
 _VALUES = (
     ("strategy", ("gpu", "gpus", "cuda", "multi_gpu", "multi-gpu", "ddp", "dp"), f"{_GPUS}; leave it out"),
-    ("strategy", ("cpu",), "a machine without GPU takes its CPU; CUDA_VISIBLE_DEVICES=-1 hides GPUs; leave it out"),
+    ("strategy", ("cpu",), "a machine without a GPU uses its CPU; CUDA_VISIBLE_DEVICES=-1 hides GPUs; leave it out"),
     (
         "precision",
         ("fp16", "16", "half", "mixed", "mixed_float16", "amp"),
-        "here it is --precision=auto, which takes bfloat16 or float16 as the GPU multiplies it, or --precision=float16",
+        "here it is --precision=auto, which takes bfloat16 or float16 according to the GPU, or --precision=float16",
     ),
     ("precision", ("bf16", "mixed_bfloat16"), "here it is --precision=bfloat16"),
     ("precision", ("fp32", "32", "full"), "here it is --precision=float32"),
@@ -104,9 +112,9 @@ def advice(name: str, known: Collection[str]) -> str:
     """
     for ours in _NAMES.get(name, ()):
         if ours.partition("=")[0] in known:
-            return f"--{name} is another tool's flag; here it is --{ours}"
+            return f"--{name} is not a flag of this command; here it is --{ours}{_MORE.get((name, ours), '')}"
     if name in _NEEDLESS and "strategy" in known:
-        return f"--{name} is another tool's flag: {_NEEDLESS[name]}"
+        return f"--{name} is not a flag of this command: {_NEEDLESS[name]}"
     return ""
 
 

@@ -7,6 +7,7 @@ from absl import flags
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
+from pipelines.plurals import counted
 
 flags.disclaim_key_flags()  # --help then lists them under the command that calls `define`
 
@@ -35,8 +36,8 @@ def define() -> None:
     flags.DEFINE_string(
         "text_file",
         "",
-        "Instead: a plain text file, an example a line. Tabs separate a text from its pair, a question from its "
-        "context, and a context from its choices.",
+        "Instead of texts: a plain text file with one example in each line. Tabs separate a text from its pair, a "
+        "question from its context, and a context from its choices.",
     )
 
 
@@ -84,12 +85,12 @@ def rows(names: Sequence[str], texts: Sequence[str] = ()) -> Iterator[dict]:
     expected = " and ".join(f"--{name}" for name in needed)
     for name in _FLAGS:
         if bool(values[name]) != (name in needed):
-            what = f"--{name} is missing" if name in needed else f"--{name} is of no use here"
-            raise UserError(f"{what}: this model takes {expected}")
+            fault = f"--{name} is missing" if name in needed else f"--{name} does not apply"
+            raise UserError(f"{fault}: this model takes {expected}")
     if _MANY in names:
         for name in needed[:-1]:
             if len(values[name]) > 1:
-                raise UserError(f"--{name} was given {len(values[name])} times; one example takes it once")
+                raise UserError(f"--{name} was given {len(values[name])} times; give it once, with the --choice flags")
         yield {name: values["choice"] if name == _MANY else values[name][0] for name in names}
         return
     columns = [values[name] for name in needed]
@@ -103,16 +104,17 @@ def rows(names: Sequence[str], texts: Sequence[str] = ()) -> Iterator[dict]:
 
 
 def _rows_of_file(names, path):
-    has_many = names[-1] == _MANY
+    has_many, number = names[-1] == _MANY, 0
     for number, line in enumerate(text_sources.read_texts(path, "lines"), 1):
         columns = line.decode("utf-8", "replace").split("\t") if len(names) > 1 else [line.decode("utf-8", "replace")]
         if len(columns) < len(names) or len(columns) > len(names) and not has_many:
             expected = ", ".join([*names[:-1], "its choices"] if has_many else names)
             raise UserError(
-                f"{path}:{number}: has {len(columns)} column{'s' * (len(columns) != 1)}; expected {expected}, with "
-                "tabs between them"
+                f"{path}:{number}: has {counted(len(columns), 'column')}; expected {expected}, with tabs between them"
             )
         if has_many:
             last = len(names) - 1
             columns = [*columns[:last], columns[last:]]
         yield dict(zip(names, columns, strict=True))
+    if not number:
+        raise UserError(f"{path}: has no text, not even an empty line; give a file with one example a line")

@@ -16,21 +16,22 @@ from tests.cli.test_commands import assert_refused
         ("pretrain", "--batch_size=8", "here it is --global_batch_size;"),
         ("finetune", "--per_device_train_batch_size=8", "here it is --global_batch_size;"),
         ("finetune", "--epochs=3", "here it is --num_train_epochs;"),
-        ("pretrain", "--epochs=3", "here it is --num_train_steps;"),
+        ("pretrain", "--epochs=3", "here it is --num_train_steps, a number of batches, not of passes;"),
         ("pretrain", "--output_dir=runs/x", "here it is --workdir;"),
         ("export", "--output_dir=saved/x", "here it is --export_dir;"),
         ("embed", "--output_dir=x", "here it is --output_file;"),
         ("finetune", "--fp16", "here it is --precision=auto;"),
         ("finetune", "--model_name_or_path=x", "here it is --init_checkpoint;"),
-        ("finetune", "--gpus=2", "GPUs are taken by themselves where TensorFlow sees them"),
+        ("finetune", "--gpus=2", "GPUs that TensorFlow sees are used automatically"),
         ("finetune", "--do_train", "finetune trains and scores"),
+        ("search", "--init_checkpoint=x", "here it is --saved_model; export writes one;"),
         ("learn_vocab", "--force", "here it is --overwrite;"),
     ],
 )
 def test_a_flag_of_another_tool_is_answered_by_name(run, verb, flag, said):
     name = flag.split("=")[0]
     refused = run(verb, flag)
-    assert_refused(refused, f"error: {name} is another tool's flag", said)
+    assert_refused(refused, f"error: {name} is not a flag of this command", said)
     assert ("--helpfull" if verb in BY_VERB else "--help") + " lists the flags" in refused.stderr
 
 
@@ -42,7 +43,7 @@ def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
 @pytest.mark.parametrize(
     "flag, said",
     [
-        ("--strategy=gpu", "GPUs are taken by themselves where TensorFlow sees them (--strategy=auto, the default)"),
+        ("--strategy=gpu", "GPUs that TensorFlow sees are used automatically (--strategy=auto, the default)"),
         ("--strategy=CPU", "CUDA_VISIBLE_DEVICES=-1 hides GPUs"),
         ("--precision=fp16", "here it is --precision=auto, which takes bfloat16 or float16"),
         ("--precision=bf16", "here it is --precision=bfloat16"),
