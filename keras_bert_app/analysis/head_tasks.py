@@ -12,7 +12,7 @@ MaskedLM and Tuned have these attributes and methods:
     num_scored: int. The number of masked tokens (MaskedLM) or examples (Tuned) that are scored.
     outputs(model, batch): computes the outputs of a model of the same kind. It can be traced into a graph.
     loss(outputs, batch): returns the sum of the losses of the batch.
-    score(call): scores rows that estimation does not have. call maps a batch to outputs. Returns a dict of figures, the
+    score(call): scores rows that are not in estimation. call maps a batch to outputs. Returns a dict of figures, the
         main one first.
     is_better_high: bool. Whether a high main figure is good.
     inputs: dict. One batch of the rows that are scored.
@@ -27,11 +27,10 @@ import tensorflow as tf
 from keras_bert_app.analysis import encoders, input_texts
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import predicting
+from keras_bert_app.tasks import labelled_data, predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
 from keras_bert_app.tasks.features import RowBuilder
 from keras_bert_app.tasks.scoring import FinetunedRun
-from keras_bert_app.tasks.task import Examples
 from keras_bert_app.training.losses import classification_sums
 from pipelines.examples.masking import mask_tokens
 
@@ -52,8 +51,8 @@ def check(options: Options) -> None:
     """
     if not options.input_file and not options.workdir:
         raise UserError(
-            "--input_file is missing, a text that masked LM is scored on; or give --workdir, a fine-tuned run, "
-            "which is scored on its dev examples"
+            "--input_file is missing: the text that masked LM is scored on; or give --workdir, a fine-tuned run, to "
+            "score its dev examples"
         )
 
 
@@ -83,8 +82,8 @@ def load(subject: encoders.Subject | None, options: Options, log: Callable[[str]
 def _masked_lm(subject, options):
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
-            "--init_checkpoint has no masked-LM head, so that --input_file gives no loss; give --workdir, a "
-            "fine-tuned run of it"
+            "--init_checkpoint has no masked-LM head, so the text of --input_file gives no loss; give a model with "
+            "that head, or --workdir with a fine-tuned run"
         )
     return MaskedLM(subject, options)
 
@@ -92,9 +91,8 @@ def _masked_lm(subject, options):
 class MaskedLM:
     """Masked LM over rows of whole sentences, each at most 128 tokens long.
 
-    The task masks 15 % of the tokens once.
-
-    The first half of the rows serves for estimation, the second half for scores.
+    The task masks 15 % of the tokens once. The first half of the rows serves to estimate importance, and the second
+    half to score.
 
     Args:
         subject: Subject. A model with a masked-LM head.
@@ -122,19 +120,19 @@ class MaskedLM:
         )
         if len(rows) < 2:
             raise UserError(
-                f"{options.input_file}: fills one row of {length} tokens; expected two at least, one to estimate "
-                "importance on and one to score"
+                f"{options.input_file}: fills only one row of {length} tokens; expected at least two rows, one to "
+                "estimate importance and one to score; give more text"
             )
-        halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+        parts = rows[: len(rows) // 2], rows[len(rows) // 2 :]
         self.estimation, self.scored = (
-            _masked_batches(subject.tokenizer, rows_of_half, length, options.seed) for rows_of_half in halves
+            _masked_batches(subject.tokenizer, rows_of_half, length, options.seed) for rows_of_half in parts
         )
-        self.num_estimated = len(halves[0])
+        self.num_estimated = len(parts[0])
         self.name = "masked LM"
         self.num_scored = int(sum(batch["masked_lm_weights"].numpy().sum() for batch in self.scored))
         self.data = (
-            f"{options.input_file}: importance on {len(halves[0]):,} rows of at most {length} tokens, scores on "
-            f"{self.num_scored:,} masked tokens of {len(halves[1]):,} others"
+            f"{options.input_file}: importance on {len(parts[0]):,} rows of at most {length} tokens, scores on "
+            f"{self.num_scored:,} masked tokens of {len(parts[1]):,} other rows"
         )
         self.inputs = self.scored[0]
 
@@ -154,27 +152,11 @@ class MaskedLM:
         return {"loss": loss / count, "accuracy": correct / count}
 
 
-def _halves(examples, by_document):
-    """Splits examples into two halves, by even and odd numbers.
-
-    Args:
-        by_document: bool. Whether all examples of a document go to one half. Set it if the model reads an example with
-            its neighbours.
-    """
-    if not by_document:
-        return examples[0::2], examples[1::2]
-    document_numbers = {
-        document: at
-        for at, document in enumerate(dict.fromkeys((example.path, example.document) for example in examples))
-    }
-    return tuple(
-        [example for example in examples if document_numbers[example.path, example.document] % 2 == half]
-        for half in (0, 1)
-    )
-
-
 class Tuned:
-    """The task of a fine-tuned run. Its even dev examples serve for estimation, the odd ones for scores.
+    """The task of a fine-tuned run.
+
+    The dev examples that chose the weights of the run serve to estimate importance. The reported examples serve to
+    score.
 
     Args:
         options: Options. Uses workdir and max_sentences.
@@ -186,7 +168,7 @@ class Tuned:
     is_better_high = True  # a higher value of every task metric is better
 
     def __init__(self, options: Options):
-        # Always float32, because pruned and whole models are compared to the last bits.
+        # Always float32, because the states of pruned and whole models may differ by 1e-5 at most.
         self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
         encoders.require_layers(finetuned.model.config)
         self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)
@@ -195,32 +177,31 @@ class Tuned:
             {variable.path: variable.numpy() for variable in finetuned.model.weights},
         )
         self.remarks = [
-            f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
+            f"These findings are about --workdir={options.workdir}; --{name}={getattr(options, name)} was not used."
             for name in ("init_checkpoint", "input_file")
             if getattr(options, name)
         ]
         examples = finetuned.task.read_split(
             finetuned.run.data_dir, "dev", finetuned.run, most=options.most_sentences()
         )
-        even, odd = _halves(examples, by_document=finetuned.run.document_context)
-        if not odd:
+        if len(examples) < 2:
             raise UserError(
-                f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; "
-                "expected two at least"
+                f"{options.workdir}: dev examples that were read: {len(examples)}; expected at least two; raise "
+                "--max_sentences, or give a run with more dev examples"
             )
+        estimated, scored, scored_on = labelled_data.choosing_and_reported(finetuned.run, self.task, examples)
+        self.examples = scored.first_of_groups(options.most_sentences())
         # The teacher is removed, so that the loss depends on the labels alone.
         self.objective = self.task.family.make_objective(
             self.task, dataclasses.replace(finetuned.run, teacher=""), finetuned.model.head
         )
-        self.examples = Examples(odd)
-        estimated = self._features(Examples(even))
         self.features = self._features(self.examples)
-        self.estimation = [batch for batch, _ in self._batches(estimated)]
-        self.num_estimated, self.num_scored = len(even), len(odd)
+        self.estimation = [batch for batch, _ in self._batches(self._features(estimated))]
+        self.num_estimated, self.num_scored = len(estimated), len(self.examples)
         self.name = self.task.name
         self.data = (
-            f"{finetuned.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "
-            f"{len(self.examples):,} others"
+            f"{finetuned.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name} that "
+            f"chose the weights of the run, scores on {self.num_scored:,} examples of {scored_on}"
         )
         self.inputs = next(self._batches(self.features))[0]
 

@@ -25,14 +25,14 @@ class Data:
         train_examples: Training examples with labels.
         unlabelled_examples: Training examples without labels, which a teacher answers.
         dev_examples: The examples that choose the best weights.
-        reported_examples: The examples that are scored once, with the best weights.
+        reported_examples: The examples that the run scores once, at its end, with the best weights.
         reported_on: Description of reported_examples: a half of dev, or the path of a file.
         train: Features of train_examples, followed by those of unlabelled_examples. The labels of the unlabelled
             examples are placeholders until transfer.learn_from sets them.
         dev: Features of dev_examples.
         reported: Features of reported_examples.
-        others: dict split -> (examples, Features) of the additional dev splits whose files exist, without the texts of
-            dev_examples.
+        others: dict split -> (examples, Features) of the additional dev splits whose files exist. They have no
+            example with a text of dev_examples.
         warnings: lines about classes without examples.
     """
 
@@ -75,7 +75,7 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     warnings = _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples)
-    dev_examples, reported_examples, reported_on = _choosing_and_reported(run, task, dev_examples)
+    dev_examples, reported_examples, reported_on = choosing_and_reported(run, task, dev_examples)
     others = {
         split: _without(task, task.read_split(run.data_dir, split, run), dev_examples).first_of_groups(
             run.max_eval_examples
@@ -92,8 +92,8 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train.notes.append(f"drawn from {len(all_examples):,} by --seed={run.seed}")
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
     reported = featurized(reported_examples)
-    if known := dev_halves.seen(task, reported_examples, train_examples):
-        reported.notes.append(f"{known:,} are training examples, too")
+    if num_seen := dev_halves.seen(task, reported_examples, train_examples):
+        reported.notes.append(f"{num_seen:,} of the examples are training examples, too")
     return Data(
         task,
         labels,
@@ -110,11 +110,23 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     )
 
 
-def _choosing_and_reported(run, task, dev_examples):
-    """(examples that choose the best weights, examples to report, description of the examples to report)."""
+def choosing_and_reported(run: FinetuningConfig, task: Task, dev_examples: Examples) -> tuple[Examples, Examples, str]:
+    """Divides labelled examples by their use: those that choose the best weights, and those that are reported.
+
+    Args:
+        run: FinetuningConfig. If it has a test_file, the examples of that file are reported.
+        task: Task.
+        dev_examples: the examples of dev.
+
+    Returns:
+        (examples that choose the best weights, examples to report, description of the examples to report).
+
+    Raises:
+        UserError: dev has only one example, or the test file cannot be read.
+    """
     if run.test_file:
         return dev_examples, task.read_file(run.test_file, run, split="test"), run.test_file
-    return *dev_halves.halves(task, dev_examples), dev_halves.REPORTED
+    return *dev_halves.split(task, dev_examples), dev_halves.REPORTED
 
 
 def _without(task, examples, chosen):
@@ -140,7 +152,7 @@ def _warnings_of_missing_classes(task, run, labels, all_examples, train_examples
     names = sorted({name for example in all_examples for name in task.classes(example)})
     names = list(labels) if set(names) <= set(labels) else names
     raise_train = "; raise --max_train_examples" if run.max_train_examples else ""
-    raise_dev = "; raise --max_eval_examples, which takes the first ones" if run.max_eval_examples else ""
+    raise_dev = "; raise --max_eval_examples, which keeps the first examples" if run.max_eval_examples else ""
     lines = []
     for split, examples, consequence in (
         ("training", train_examples, f"the model does not learn them{raise_train}"),
@@ -158,7 +170,7 @@ def _unlabelled_examples(run, task, train_examples):
     """The examples of --unlabelled_files, with the first training label as a placeholder.
 
     Raises:
-        UserError: one of them has the text of an example of dev or test.
+        UserError: an unlabelled example has the text of an example of dev or test.
     """
     examples = [example for path in run.unlabelled_files for example in task.read_file(path, run, has_labels=False)]
     _check_not_scored(run, task, examples)
@@ -166,7 +178,7 @@ def _unlabelled_examples(run, task, train_examples):
 
 
 def _check_not_scored(run, task, examples):
-    """Raises UserError if examples have the texts of scored examples, whatever the names of the files."""
+    """Raises UserError if examples have the texts of scored examples. The names of the files do not matter."""
     scored = {}
     for split in (split for split in task.files if split != "train") if examples else ():
         if split == "dev" and run.dev_fraction or task.has_file(run.data_dir, split):
@@ -181,7 +193,7 @@ def _check_not_scored(run, task, examples):
         (source, first), (split, place) = shared[0], scored[shared[0][0]]
         raise UserError(
             f"--unlabelled_files: {len(shared):,} of {len(examples):,} texts are scored, too; the first is "
-            f"{first.place}, which is {place} of {split}; take out the texts of dev and test"
+            f"{first.place}, the same text as {place} of {split}; remove the texts of dev and test"
         )
 
 
@@ -204,6 +216,6 @@ def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
         UserError: an example is not a pair.
     """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
-        raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
+        raise UserError(f"--swap_pairs: task {task.name} has a single text ({single.place}); leave it out")
     swapped = [dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a) for example in examples]
     return examples.of([*examples, *swapped])

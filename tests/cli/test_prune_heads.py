@@ -28,7 +28,7 @@ def test_a_model_is_written_without_the_heads_that_the_flag_names(run, source, t
 @pytest.mark.parametrize("text", ["0", "0:", "0:1,", "a:1", "0:-1", ":1"])
 def test_heads_that_are_not_written_as_expected_are_named(run, source, text):
     result = run("convert", f"--input={source}", f"--prune_heads={text}")
-    assert result.returncode == 2 and "is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5" in result.stderr
+    assert result.returncode == 2 and "is not LAYER:HEAD,HEAD; count from 0, as in 0:1,3;2:5" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -44,6 +44,8 @@ def test_the_command_that_analyze_prints_prunes_a_fine_tuned_run(run, finished, 
     assert result.returncode == 0, result.stderr
     found = json.loads((seen / "pruning.json").read_text(encoding="utf-8"))
     assert found["values"]["difference"] <= 1e-5  # analyze computes both encoders in float32
+    # As in training, one half of dev chooses (here the importance), and the second half is scored.
+    assert "importance on 16 dev examples" in result.stdout and "scores on 21 examples" in result.stdout
     command = next(line for line in found["remarks"] if line.startswith("To write it: "))
     python, _, module, *arguments = shlex.split(command.removeprefix("To write it: "))
     assert module == "keras_bert_app.cli.convert" and command in result.stdout

@@ -151,15 +151,14 @@ def test_a_remark_says_how_much_of_the_text_was_read_and_0_reads_all_of_it(subje
     for most, remark in (
         (
             -1,
-            f"The first 4 sentences of {path} were read (as many as this analysis takes by itself; "
-            "--max_sentences=0 takes all).",
+            f"The first 4 sentences of {path} were read (the default of this analysis; --max_sentences=0 takes all).",
         ),
         (7, f"The first 7 sentences of {path} were read (--max_sentences)."),
         (0, f"All 10 sentences of {path} were read."),
     ):
         task = head_tasks.load(subject, dataclasses.replace(options, max_sentences=most), print)
         assert task.remarks[0] == remark
-    assert task.remarks[1] == "Of 10 sentences 0 without a word and 1 of more than 21 pieces were left out."
+    assert task.remarks[1] == "Left out of 10 sentences: 0 without a word, 1 of more than 21 pieces."
 
 
 def test_what_is_missing_is_named(subject, options):
@@ -169,14 +168,3 @@ def test_what_is_missing_is_named(subject, options):
         head_importance.run(tiny_subject(), options, print)
     with pytest.raises(UserError, match="--prune_percent=100: expected 1 to 99"):
         head_pruning.run(subject, Options(prune_percent=100), print)
-
-
-def test_where_sentences_are_read_among_their_neighbours_documents_stay_whole():
-    examples = [
-        SimpleNamespace(path=path, document=document)
-        for path, document in [("a", 0), ("a", 0), ("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 0)]
-    ]
-    even, odd = head_tasks._halves(examples, by_document=True)
-    assert even == [*examples[:3], examples[4]] and odd == [examples[3], *examples[5:]]
-    assert head_tasks._halves(examples, by_document=False) == (examples[::2], examples[1::2])
-    assert head_tasks._halves(examples[:3], by_document=True)[1] == []
