@@ -23,7 +23,7 @@ def read_whole(path: str | os.PathLike, limit: int, folder: str | os.PathLike = 
         bytes: the whole content.
 
     Raises:
-        UserError: the file is larger than `limit`, or belongs to a folder and is no plain file in it.
+        UserError: the file is larger than `limit`, or belongs to a folder and is not a regular file in it.
         OSError, tf.errors.OpError: the file cannot be read.
     """
     if folder:
@@ -62,7 +62,7 @@ def read_json(path: str | os.PathLike, limit: int = MAX_JSON_BYTES, folder: str 
         ) from None
     except (ValueError, RecursionError) as error:  # a number with thousands of digits is a ValueError, too
         raise UserError(
-            f"{path}: is no JSON that can be read ({type(error).__name__}: {str(error)[:100]}); expected an object of "
+            f"{path}: is not JSON that can be read ({type(error).__name__}: {str(error)[:100]}); expected an object of "
             "keys and values"
         ) from None
     if not isinstance(values, dict):
@@ -88,7 +88,7 @@ def check_in_folder(path: str | os.PathLike, folder: str | os.PathLike) -> None:
     if storage.is_remote(path) or not os.path.lexists(path):
         return
     if not os.path.isfile(path):
-        raise UserError(f"{path}: is no plain file; put the model's own file there")
+        raise UserError(f"{path}: is not a regular file; put the model's own file there")
     if not lies_below(path, folder) and os.path.dirname(os.path.realpath(path)) != _blobs_of(folder):
         raise UserError(f"{path}: is a link that leads out of the directory; put the file itself there")
 
@@ -100,7 +100,7 @@ def _blobs_of(folder):
 
 
 def lies_below(path: str | os.PathLike, directory: str | os.PathLike) -> bool:
-    """Returns whether a path lies in a directory or in one below it. It follows links.
+    """Returns whether a path lies in a directory or in one below it. The function follows links.
 
     A command checks this before it writes, because a later run would read output among its input files as text.
 

@@ -1,4 +1,4 @@
-"""Turns text into fixed-shape BERT batches with TensorFlow ops alone.
+"""Turns text into BERT batches of fixed shape: corpora, the tokenizer and pre-training examples.
 
 The names in `__all__` are loaded on first use, so that the import itself does not load TensorFlow.
 """

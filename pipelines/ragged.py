@@ -1,4 +1,4 @@
-"""Ragged helpers whose memory grows with the number of values alone.
+"""Helpers for ragged tensors that need memory only in proportion to the number of values.
 
 tf.repeat, RaggedTensor.value_rowids and tf.ragged.boolean_mask need memory in proportion to rows x longest row. A batch
 with one very long row then takes gigabytes.

@@ -79,16 +79,16 @@ def absolute(path: str) -> str:
 
 
 def has_wildcards(path: str | os.PathLike) -> bool:
-    """Returns whether TensorFlow takes a local path for a pattern when it reads a checkpoint."""
+    """Returns whether TensorFlow treats a local path as a pattern when it reads a checkpoint."""
     return not is_remote(path) and not _WILDCARDS.isdisjoint(str(path))
 
 
 @contextlib.contextmanager
 def linked(targets: Mapping[str, str]) -> Iterator[str]:
-    """Makes a temporary directory of links, by which TensorFlow can read local paths that have wildcards.
+    """Makes a temporary directory of links, so that TensorFlow can read local paths that have wildcards.
 
-    TensorFlow reads the path of a checkpoint or a SavedModel also as a pattern, which must match a file. A path with
-    "[" matches other paths. TensorFlow has no escape for a character of a path that it also opens.
+    TensorFlow also uses the path of a checkpoint or a SavedModel as a pattern, which must match a file. A path with "["
+    matches other paths. An escaped "[" does not help, because TensorFlow also opens the path as written.
 
     Args:
         targets: dict from the name of a link to the path that it leads to.
@@ -166,8 +166,8 @@ def sha256_of(path: str | os.PathLike) -> str:
 def whole_file(path: str | os.PathLike) -> Iterator[Any]:
     """Opens a file for writing bytes, and lets readers see only the complete file.
 
-    The bytes go to a temporary file, which gets its own name when the block ends without an error. If the block fails,
-    the earlier file stays as it was and the temporary file is removed.
+    The bytes go to a temporary file, which is renamed to `path` when the block ends without an error. If the block
+    fails, an earlier file stays unchanged and the temporary file is removed.
 
     Args:
         path: the file to write.
@@ -207,8 +207,8 @@ def write_whole(path: str | os.PathLike, content: str | bytes | Iterable[bytes])
 def whole_directory(directory: str, temporary: str, durable: bool = False) -> Iterator[str]:
     """Gives a temporary directory that replaces `directory` when the block ends without an error.
 
-    An object store renames a directory by copying its files one by one. There the block gets `directory` itself, and a
-    reader needs a file that is written last, such as a manifest.
+    An object store renames a directory by copying its files one by one. For a remote path the block therefore gets
+    `directory` itself. A file that is written last, such as a manifest, then tells a reader that all files are there.
 
     Args:
         directory: the directory to write.

@@ -12,10 +12,10 @@ from keras_bert_app.files import check_in_folder, read_json, read_whole
 @pytest.mark.parametrize(
     "content, named",
     [
-        (b'{"a": ' + b"1" * 5000 + b"}", "is no JSON that can be read (ValueError"),
-        (b"[" * 100_000, "is no JSON that can be read (RecursionError"),
-        (b"\xff", "is no JSON that can be read (UnicodeDecodeError"),
-        (b"{", "is no JSON that can be read (JSONDecodeError"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "is not JSON that can be read (ValueError"),
+        (b"[" * 100_000, "is not JSON that can be read (RecursionError"),
+        (b"\xff", "is not JSON that can be read (UnicodeDecodeError"),
+        (b"{", "is not JSON that can be read (JSONDecodeError"),
         (b"5", "holds a JSON int"),
         (None, "cannot be read (No such file or directory)"),
     ],
@@ -71,10 +71,10 @@ def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
     for name, named in (
         ("out", "leads out of the directory"),
         ("cached_out", "leads out of the directory"),
-        ("dangling", "is no plain file"),
-        ("circle", "is no plain file"),
-        ("pipe", "is no plain file"),
-        ("assets", "is no plain file"),
+        ("dangling", "is not a regular file"),
+        ("circle", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        ("assets", "is not a regular file"),
     ):
         with pytest.raises(UserError, match=named):
             check_in_folder(folder / name, folder)

@@ -3,8 +3,9 @@
 python -m benchmarks.finetuning.agreement_pairs --conllu=en_ewt-ud-train.conllu --output_file=pairs.tsv
 
 The good sentence has a finite is/are, was/were, has/have or does/do whose subject is one noun that agrees with it.
-The bad sentence has the verb's other number. As many good verbs are singular as plural, so that preferring the more
-frequent form gives no advantage. The pairs are the first ones of the file. `analyze` reads them by --pairs_file.
+The bad sentence has the verb in the other number. Half of the good verbs are singular and half are plural, so a
+preference for the more frequent form gives no advantage. The script takes the first pairs of the file. `analyze`
+reads the pairs with --pairs_file.
 """
 
 from absl import flags
@@ -12,8 +13,8 @@ from absl import flags
 from keras_bert_app.cli.common import app
 
 flags.DEFINE_string("conllu", "", "Treebank with morphological features.")
-flags.DEFINE_string("output_file", "", "Where the pairs go: good sentence, tab, bad sentence.")
-_MOST = flags.DEFINE_integer("most", 200, "Pairs in all, at most.", lower_bound=2)
+flags.DEFINE_string("output_file", "", "File to write; each line has a good sentence, a tab and a bad sentence.")
+_MOST = flags.DEFINE_integer("most", 200, "Largest number of pairs.", lower_bound=2)
 
 _PLURAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 _OTHER = {**_PLURAL, **{plural: singular for singular, plural in _PLURAL.items()}}
@@ -36,10 +37,10 @@ def main(arguments):
                         bad = [*forms[:at], _OTHER[forms[at]], *forms[at + 1 :]]
                         pairs[forms[at] in _PLURAL.values()][" ".join(forms), " ".join(bad)] = None
     each = min(len(pairs[True]), len(pairs[False]), _MOST.value // 2)
-    chosen = [pair for of_number in pairs.values() for pair in list(of_number)[:each]]
+    chosen = [pair for pairs_of_number in pairs.values() for pair in list(pairs_of_number)[:each]]
     with open(output_file, "w", encoding="utf-8") as file:
         file.writelines(f"{good}\t{bad}\n" for good, bad in chosen)
-    print(f"{output_file}: {len(chosen):,} pairs, {each:,} of each number")
+    print(f"{output_file}: {len(chosen):,} pairs, {each:,} with a singular and {each:,} with a plural good verb")
 
 
 def _agrees(words, at):

@@ -1,11 +1,11 @@
-"""Tabulates how well cosines of sentence vectors predict people's similarity scores: STS-B, all poolings and layers.
+"""Tabulates how well cosines of sentence vectors predict the similarity scores of people in STS-B.
 
 python -m benchmarks.finetuning.embedding_table --init_checkpoint=MODEL --data_dir=glue/STS-B
 python -m benchmarks.finetuning.embedding_table --init_checkpoint=MINILM --data_dir=glue/STS-B \\
     --hf_python=HF_ENV/bin/python
 
-The benchmark prints Spearman's correlation on the dev file in Markdown. It also prints two baselines: the cosine of
-TF-IDF vectors with weights from the training file, and the same encoder with random weights.
+The benchmark prints Spearman's correlation on the dev file for all poolings and layers, in Markdown. It also prints two
+baselines: the cosine of TF-IDF vectors with weights from the training file, and the same encoder with random weights.
 
 --hf_python is the interpreter of an environment with benchmarks/requirements-hf.txt. With it, the benchmark compares
 our mean of the last layer, [CLS] and [SEP] included, with the vectors of transformers, and of sentence-transformers
@@ -23,7 +23,7 @@ from keras_bert_app.cli.common import app
 _INIT_CHECKPOINT = flags.DEFINE_string("init_checkpoint", "", "A model in any layout that convert reads.")
 _DATA_DIR = flags.DEFINE_string("data_dir", "", "Folder with STS-B's train.tsv and dev.tsv.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Pairs at a time.", lower_bound=1)
-_HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with transformers; none: nothing is compared.")
+_HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with transformers; if empty, no vectors are compared.")
 _WITH_SPECIAL = "mean, [CLS] and [SEP] too"
 _COMPARED = 64  # sentences
 _LIMIT = 1e-5
@@ -49,23 +49,24 @@ def main(arguments):
     tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
 
     def correlations(model):
-        of_ways = cosines(model.encoder, tokenizer, pairs)
-        return {way: spearmanr(values, scores).statistic for way, values in of_ways.items()}
+        cosines_by_way = cosines(model.encoder, tokenizer, pairs)
+        return {way: spearmanr(values, scores).statistic for way, values in cosines_by_way.items()}
 
-    scores_of_ways, of_random = correlations(trained), correlations(untrained)
-    print(table(scores_of_ways, weights.config.num_hidden_layers))
-    best = max(of_random, key=of_random.get)
-    without = spearmanr(tf_idf_cosines(train, pairs), scores).statistic
+    trained_correlations, random_correlations = correlations(trained), correlations(untrained)
+    print(table(trained_correlations, weights.config.num_hidden_layers))
+    best = max(random_correlations, key=random_correlations.get)
+    tf_idf_correlation = spearmanr(tf_idf_cosines(train, pairs), scores).statistic
     print(
-        f"\n{len(pairs):,} pairs of STS-B's dev file, {weights.origin}. No model, cosine of TF-IDF: {without:.4f}. The "
-        f"same encoder with random weights, the best of these ways ({best[0]}, layer {best[1]}): {of_random[best]:.4f}."
+        f"\n{len(pairs):,} pairs of STS-B's dev file, {weights.origin}. Baselines: the cosine of TF-IDF vectors has "
+        f"{tf_idf_correlation:.4f}; the same encoder with random weights has {random_correlations[best]:.4f} with its "
+        f"best pooling and layer ({best[0]}, layer {best[1]})."
     )
     if _HF_PYTHON.value:
         compare(init_checkpoint, [text for pair in pairs[: _COMPARED // 2] for text in pair])
 
 
 def cosines(encoder, tokenizer, pairs: list[tuple[str, str]]) -> dict:
-    """The cosines of all pairs for each pooling and layer. The states of all layers are computed once.
+    """The cosines of all pairs for each pooling and layer. One pass of the encoder gives the states of all layers.
 
     Args:
         encoder: BertEncoder.
@@ -90,7 +91,7 @@ def cosines(encoder, tokenizer, pairs: list[tuple[str, str]]) -> dict:
     ]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def of_batch(texts):
+    def batch_cosines(texts):
         inputs, _ = masked_lm_scoring.single_rows(
             tokenizer, tokenizer.tokenize(texts), encoder.config.max_position_embeddings
         )
@@ -110,7 +111,7 @@ def cosines(encoder, tokenizer, pairs: list[tuple[str, str]]) -> dict:
     batches = {}
     for at in range(0, len(pairs), _BATCH_SIZE.value):
         batch = pairs[at : at + _BATCH_SIZE.value]
-        for way, values in of_batch([text for texts in zip(*batch, strict=True) for text in texts]).items():
+        for way, values in batch_cosines([text for texts in zip(*batch, strict=True) for text in texts]).items():
             batches.setdefault(way, []).append(values.numpy())
     return {way: np.concatenate(parts) for way, parts in batches.items()}
 

@@ -12,7 +12,7 @@ def answers_of_epochs(make: Callable[[dict], tuple[Callable, Callable]]) -> Call
     A request with a directory makes a model and predicts. Any other request trains an epoch and predicts.
 
     Args:
-        make: function of the request that makes a model. It returns (function that trains an epoch, function that
+        make: function that makes a model for a request. It returns (function that trains an epoch, function that
             returns the logits of the dev examples, [N, n]).
     """
     made = {}

@@ -157,7 +157,7 @@ ROWS = {
 }
 
 # Settings of the row "none": 4,000 examples of SST-2 and two epochs. One evaluation at the end chooses nothing, and all
-# 872 dev sentences are the test set. Other rows change one option of transfer.
+# 872 dev sentences are the test set. Other rows change one option of transfer, and settings that this option needs.
 _OPTION = {
     "task": "sst-2",
     "data_dir": "glue/SST-2/train.tsv",

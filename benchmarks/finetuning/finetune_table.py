@@ -4,10 +4,10 @@ python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS 
 python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune \\
     --rows=mrpc,conll2003
 
-A row that was stopped continues. A row that is done is shown again. It is an error if a done row had other flags. TASKS
-has the folders glue, conll2003, scibert, squad, codah, dream, chinese, and the extracted reuters21578 and
-20newsgroups-bydate, in their official layouts. DIRECTORY/table.json has all results. All rows take an estimated 11
-hours of two cores with AVX2.
+A row that was stopped continues. A finished row does not run again, and the table shows its results. If a finished row
+had other flags, the benchmark stops with an error. TASKS has the folders glue, conll2003, scibert, squad, codah, dream,
+chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts. DIRECTORY/table.json has all
+results. All rows take an estimated 11 hours on two cores with AVX2.
 """
 
 import os
@@ -23,7 +23,7 @@ from keras_bert_app.errors import UserError, nearest
 
 flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
 _OTHERS = {
-    name: flags.DEFINE_string(f"{name}_encoder", "", f"Another, for the rows whose names begin with {rows}.")
+    name: flags.DEFINE_string(f"{name}_encoder", "", f"The model for the rows whose names begin with {rows}.")
     for name, rows in (("own", "own"), ("chinese", "chnsenticorp"))
 }
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks.")
@@ -39,7 +39,9 @@ def main(arguments):
         if row not in ROWS:
             raise UserError(f"--rows: {row!r} is not known: {nearest(row, list(ROWS))}")
         if (other := ROWS[row].get("encoder")) and not _OTHERS[other].value:
-            raise UserError(f"--{other}_encoder is missing, which --rows={row} starts from; give a model's directory")
+            raise UserError(
+                f"--{other}_encoder is missing; the row {row} starts from that model; give the model's directory"
+            )
     encoders = {None: encoder, **{name: flag.value for name, flag in _OTHERS.items()}}
     given = {
         row: given_flags(ROWS[row], encoders[ROWS[row].get("encoder")], data_dir, _PRECISION.value)

@@ -1,17 +1,18 @@
-"""Times an epoch of fine-tuning and prediction on texts of real lengths beside KerasHub and transformers, in turn.
+"""Times fine-tuning and prediction of this project, KerasHub and transformers on texts of real lengths.
 
 python -m benchmarks.finetuning.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM \\
     --transformers_python=PEERS_ENV/bin/python
 
 All contenders have the same examples of SST-2, the same encoder and output layer in their own layouts, AdamW with
-clipping, dropout, and a constant rate. Each contender makes batches as its users do. Ours have like lengths. KerasHub's
-preprocessor pads all texts to --max_seq_length. transformers makes them as its Trainer with group_by_length, and pads
-each batch to its longest text.
+clipping, dropout, and a constant rate. Each contender makes batches as its users do. The texts of our batches have
+similar lengths. KerasHub's preprocessor pads all texts to --max_seq_length. transformers makes batches as its Trainer
+does with group_by_length, and pads each batch to its longest text.
 
-A contender is NAME@PRECISION@COMPILED (ours: none, parts, step; keras_hub: none, step; transformers: none), in a
-process of its own. The benchmark shows no times if the contenders' logits differ at the start, or if an epoch does
-not change them. A round trains an epoch, which continues the epoch before, and predicts the dev examples. The first
-round is not counted, since it compiles. PEERS_ENV has benchmarks/requirements-serving.txt.
+A contender is NAME@PRECISION@COMPILED. COMPILED is none, parts or step for ours, none or step for keras_hub, and none
+for transformers. Each contender runs in its own process. The benchmark shows no times if the contenders' logits differ
+at the start, or if an epoch does not change the logits. In a round, the contenders take turns. Each trains its model
+for one more epoch, and then predicts the dev examples. The first round does not count, because it includes compilation.
+PEERS_ENV has benchmarks/requirements-serving.txt.
 """
 
 import dataclasses
@@ -33,20 +34,22 @@ from keras_bert_app.errors import UserError
 _ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model with a pooler, in any layout that convert reads.")
 _DATA = flags.DEFINE_string("data_dir", "", "Directory of SST-2's files.")
 _EXAMPLES = flags.DEFINE_integer(
-    "examples", 2048, "Training examples, drawn as --max_train_examples does.", lower_bound=64
+    "examples", 2048, "Number of training examples, drawn as finetune --max_train_examples draws them.", lower_bound=64
 )
-_DEV_EXAMPLES = flags.DEFINE_integer("dev_examples", 872, "Dev examples, the first ones.", lower_bound=64)
-_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 64, "What KerasHub pads to, and all cut at.", lower_bound=8)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples a batch.", lower_bound=1)
-_LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Constant.", lower_bound=0.0)
-_ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.", lower_bound=1)
+_DEV_EXAMPLES = flags.DEFINE_integer("dev_examples", 872, "Number of dev examples: the first ones.", lower_bound=64)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer(
+    "max_seq_length", 64, "Tokens to which all contenders cut texts, and to which KerasHub pads them.", lower_bound=8
+)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples in a batch.", lower_bound=1)
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Constant learning rate.", lower_bound=0.0)
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of rounds that count.", lower_bound=1)
 _CONTENDERS = flags.DEFINE_list(
     "contenders",
     [],
-    "NAME@PRECISION@COMPILED; by default the fastest of each, in the compute types that the CPU multiplies.",
+    "NAME@PRECISION@COMPILED of each; by default the fastest ones for the compute types that this CPU multiplies.",
 )
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with torch and transformers.")
-_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "JSON file for all figures.")
 
 _VERSIONS = {
     "ours": {"tensorflow": "2.21.0"},
@@ -122,9 +125,9 @@ def parsed(entry: str) -> tuple[str, str, str]:
     name, precision, compiled, *more = [*entry.split("@"), "", ""]
     if any(more) or precision not in _PRECISIONS or compiled not in _COMPILED.get(name, ()):
         raise UserError(
-            f"--contenders={entry}: expected NAME@PRECISION@COMPILED, such as keras_hub@float32@step; precision of "
-            f"{', '.join(_PRECISIONS)}, compiled "
-            + ", ".join(f"{' or '.join(ways)} ({of})" for of, ways in _COMPILED.items())
+            f"--contenders={entry}: expected NAME@PRECISION@COMPILED, such as keras_hub@float32@step; PRECISION is "
+            f"{' or '.join(_PRECISIONS)}; COMPILED is "
+            + ", ".join(f"{' or '.join(ways)} for {contender}" for contender, ways in _COMPILED.items())
         )
     return name, precision, compiled
 
@@ -198,13 +201,15 @@ def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:
     """
     difference = np.abs(logits - expected).max() / np.abs(expected).max()
     print(
-        f"{entry}: the same weights' logits differ by {difference:.1e} of the largest from the first contender's",
+        f"{entry}: with the same weights, the logits differ from the first contender's by {difference:.1e} of the "
+        "largest logit",
         flush=True,
     )
     if not difference <= _AGREEMENT:
         raise UserError(
-            f"{entry}: the same weights' logits differ by {difference:.1e} of the largest; expected at "
-            f"most {_AGREEMENT:g}. This is not the same work, so no times are shown"
+            f"{entry}: with the same weights, the logits differ from the first contender's by {difference:.1e} of the "
+            f"largest logit; expected at most {_AGREEMENT:g}. The contenders do not compute the same, so no times are "
+            "shown; leave this contender out of --contenders"
         )
 
 
@@ -219,14 +224,14 @@ def check_trained(entry: str, logits: np.ndarray, initial: np.ndarray) -> None:
     change = np.abs(logits - initial).max() / np.abs(initial).max()
     if not change > _AGREEMENT:
         raise UserError(
-            f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected "
-            f"more than {_AGREEMENT:g}. It does not train, so no times are shown; look at its weights and "
+            f"{entry}: an epoch changed the logits by {change:.1e} of the largest logit; expected more than "
+            f"{_AGREEMENT:g}. The contender does not train, so no times are shown; check its weights and "
             "--learning_rate"
         )
 
 
 def in_turn(peers: dict, labels: np.ndarray, initial_logits: dict) -> list[dict]:
-    """Runs all rounds.
+    """Runs all rounds. In each round, the contenders take turns.
 
     Args:
         peers: dict. Contender -> PeerProcess.
@@ -307,11 +312,12 @@ def draw(rounds: list[dict], path: str) -> None:
     """
     panels = {}
     for part in _PARTS:
-        of_part = {entry: seconds_of(rounds, entry, part) for entry in rounds[0]}
+        seconds_by_entry = {entry: seconds_of(rounds, entry, part) for entry in rounds[0]}
         panels[part] = {
-            entry: (statistics.median(seconds), min(seconds), max(seconds)) for entry, seconds in of_part.items()
+            entry: (statistics.median(seconds), min(seconds), max(seconds))
+            for entry, seconds in seconds_by_entry.items()
         }
-    draw_bars(panels, "Fine-tuning on texts of real lengths beside the peers\nseconds, less is better", path)
+    draw_bars(panels, "Fine-tuning on texts of real lengths, with the peers\nseconds, less is better", path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """KerasHub's fine-tuning, for finetuning_epoch. reference_answers runs this script in the environment of this project.
 
-It trains BertTextClassifier by fit. KerasHub's preprocessor pads every text to the same length. This happens once, in
-the first round, which is not counted.
+The script trains BertTextClassifier with fit. KerasHub's preprocessor pads every text to the same length. The
+preprocessing runs once, in the first round, which does not count.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Our fine-tuning, for finetuning_epoch. reference_answers runs this script in the environment of this project.
 
-It calls the functions that `finetune` calls. Batches have similar lengths and are padded to lengths that fit the data.
+The script calls the functions that `finetune` calls. The texts of a batch have similar lengths. Batches are padded to
+lengths that fit the data.
 """
 
 import dataclasses

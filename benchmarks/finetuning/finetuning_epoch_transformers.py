@@ -1,8 +1,9 @@
 """Hugging Face transformers' fine-tuning, for finetuning_epoch.
 
-reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. It trains
-BertForSequenceClassification by the steps of transformers' Trainer with group_by_length. Texts are tokenized before.
-Batches have similar lengths, and each is padded to its longest text. Predictions run in the order of the lengths.
+reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. The script trains
+BertForSequenceClassification with the steps of transformers' Trainer with group_by_length. It tokenizes all texts
+before the first round. The texts of a batch have similar lengths, and each batch is padded to its longest text.
+Predictions run in the order of the lengths.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ def make(request):
         for decayed in (True, False)
     ]
     optimizer = torch.optim.AdamW(groups, lr=request["learning_rate"], eps=1e-6, fused=True)
-    low, size = request["precision"] == "bfloat16", request["batch_size"]
+    is_bfloat16, size = request["precision"] == "bfloat16", request["batch_size"]
     sampler = LengthGroupedSampler(
         size,
         lengths=[len(row["input_ids"]) for row in rows["train"]],
@@ -50,7 +51,7 @@ def make(request):
     )
 
     def precision():
-        return torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext()
+        return torch.autocast("cpu", torch.bfloat16) if is_bfloat16 else contextlib.nullcontext()
 
     def train():
         model.train()

@@ -4,10 +4,10 @@ python -m benchmarks.finetuning.option_effects --encoder=MODEL --data_dir=TASKS 
 python -m benchmarks.finetuning.option_effects --encoder=MODEL --data_dir=TASKS --directory=runs/options \\
     --rows=none,pooling_mean,consistency
 
-A row differs from the row that it is compared with in one option. Both have the same seeds, precision, number of
-evaluations (one, at the end, so that nothing is chosen) and test examples. The 95 % interval of the difference comes
-from 1,000 resamples of seeds and of examples. A row takes an estimated 12 minutes of two cores with AVX2. Stopped rows
-continue.
+A row differs from the row that it is compared with in one option, and in settings that this option needs. Both rows
+have the same seeds, precision and test examples. Each run has one evaluation at its end, which chooses nothing. The
+95 % interval of the difference comes from 1,000 resamples of seeds and of examples. A row takes an estimated 12
+minutes on two cores with AVX2. A row that was stopped continues.
 """
 
 import functools
@@ -27,7 +27,9 @@ flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that co
 flags.DEFINE_string("data_dir", "", "Folder of the tasks, as for finetune_table.")
 _PRECISION = flags.DEFINE_string("precision", "float32", "Compute type of all rows.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/options", "Where the runs go.")
-_ROWS = flags.DEFINE_list("rows", list(OPTIONS), "Rows to run; the row that a row is compared with must come first.")
+_ROWS = flags.DEFINE_list(
+    "rows", list(OPTIONS), "Rows to run. If a row is compared with another row, name that other row first."
+)
 
 
 def main(arguments):
@@ -86,7 +88,7 @@ def table(done: dict, effects: dict):
         done: dict. Row -> results over its seeds.
         effects: dict. Row -> result of paired_difference.
     """
-    names = ("row", "metric", "mean", "compared with", "difference", "95 % interval", "told apart", "minutes a seed")
+    names = ("row", "metric", "mean", "compared with", "difference", "95 % interval", "excludes 0", "minutes a seed")
     yield f"| {' | '.join(names)} |"
     yield "|---" * len(names) + "|"
     for row, figures in done.items():
@@ -94,8 +96,8 @@ def table(done: dict, effects: dict):
         compared = "| | | |"
         if row in effects:
             low, high = effects[row]["interval"]
-            is_told_apart = "yes" if low > 0 or high < 0 else "no"
-            compared = f"| {effects[row]['difference']:+.4f} | {low:+.4f} to {high:+.4f} | {is_told_apart} |"
+            excludes_zero = "yes" if low > 0 or high < 0 else "no"
+            compared = f"| {effects[row]['difference']:+.4f} | {low:+.4f} to {high:+.4f} | {excludes_zero} |"
         yield (
             f"| {row} | {figures['metric']} | {figures['mean']:.4f} +- {figures['standard_deviation']:.4f} "
             f"| {OPTIONS[row][1] or ''} {compared} {minutes:.1f} |"

@@ -11,7 +11,7 @@ def paired_difference(ours: list, theirs: list, sources: list) -> dict:
     Args:
         ours: list of intervals.Measure.
         theirs: list of intervals.Measure of the same examples.
-        sources: the source of each example; examples of one source are drawn together.
+        sources: the source of each example. The resamples draw all examples of a source together.
     """
     generator = np.random.Generator(np.random.Philox(key=0))
 

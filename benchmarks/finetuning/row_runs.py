@@ -14,7 +14,7 @@ def given_flags(flags_of_row: dict, encoder: str, data_dir: str, precision: str,
         encoder: the model to start from.
         data_dir: folder of the tasks.
         precision: compute type.
-        directory: where the runs of the rows are, for a row whose teacher is another row.
+        directory: folder with the runs of all rows, to find the run of a row that is a teacher.
     """
     # Without bias correction, step 100 is 3.2 times and step 500 is 1.6 times as large as the learning rate says. These
     # runs are short, so they correct the bias (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).

@@ -1,11 +1,22 @@
-"""Loads a preset by KerasHub's from_preset and saves it again by save_to_preset, for interop_keras_hub.
+"""Loads a preset with KerasHub's from_preset and saves it again with save_to_preset.
 
-reference_answers runs this script in an environment with requirements.txt. The script imports nothing of this project.
+interop_keras_hub sends the requests and checks the answers.
 
-A request has directory (a preset), task (BertMaskedLM, BertTextClassifier, or "" for the bare backbone), texts,
-save_to and max_shard_size (GB, of the backbone's weights). The script saves the model again in save_to.
+reference_answers runs this script in an environment with the packages of requirements.txt. The script imports
+nothing of this project.
 
-The answer has ids (of the texts, by the preset's tokenizer) and foreign (modules of this project in the process).
+A request has these keys:
+
+- directory: the preset to load.
+- task: BertMaskedLM, BertTextClassifier, or "" for the backbone alone.
+- texts: the texts to tokenize.
+- save_to: the directory of the new preset.
+- max_shard_size: the largest file of the backbone's weights, in GB.
+
+The answer has these keys:
+
+- ids: the ids of each text, from the preset's tokenizer.
+- foreign: the modules of this project that the process has imported. The list must be empty.
 """
 
 import os
@@ -15,6 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras_hub
 
+# reference_answers reports the versions of these packages.
 PACKAGES = ("keras-hub", "keras")
 
 
@@ -29,6 +41,7 @@ def answer(request):
     model = model_class.from_preset(directory)
     tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(directory)
     model.save_to_preset(request["save_to"], max_shard_size=request["max_shard_size"])
+    # A task saves its tokenizer with its preprocessor. A backbone has no tokenizer to save.
     if not request["task"]:
         tokenizer.save_to_preset(request["save_to"])
     return {

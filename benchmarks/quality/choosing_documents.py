@@ -14,11 +14,12 @@ _FILE = "choosing.txt"
 def write(directory: str, corpus_dir: str, reported_corpus_dir: str) -> tuple[str, int, int]:
     """Writes the held-out documents of a corpus that share no sentence with those of another corpus.
 
-    Two seeds of prepare_corpus hold out some documents in common. The function leaves these out.
-    Sentences are compared, and not documents, because prepare_corpus drops sentences of held-out documents.
+    Two seeds of prepare_corpus hold out some documents in common. The function leaves these documents out. It compares
+    sentences, and not documents, because prepare_corpus drops sentences of held-out documents.
 
     Args:
-        directory: str. Where the file goes, as text with one sentence a line and a blank line between documents.
+        directory: str. Directory for the file. The file has one sentence on each line, and a blank line between
+            documents.
         corpus_dir: str. Directory that prepare_corpus wrote.
         reported_corpus_dir: str. Another such directory, whose held-out documents must not choose.
 
@@ -38,8 +39,9 @@ def write(directory: str, corpus_dir: str, reported_corpus_dir: str) -> tuple[st
     path, text = os.path.join(directory, _FILE), b"\n\n".join(kept) + b"\n"
     if os.path.exists(path) and storage.sha256_of(path) != hashlib.sha256(text).hexdigest():
         raise UserError(
-            f"--directory={directory} has trials with other held-out documents than those of --corpus_dir={corpus_dir} "
-            f"that --reported_corpus_dir={reported_corpus_dir} leaves; give another directory"
+            f"--directory={directory} has trials with other held-out documents; expected those of "
+            f"--corpus_dir={corpus_dir} that --reported_corpus_dir={reported_corpus_dir} does not hold out; give "
+            "another directory"
         )
     storage.write_whole(path, text)
     return path, len(kept), len(documents)
@@ -58,7 +60,7 @@ def refuse_if_reported(search_dir: str, corpus_dir: str) -> None:
             chose = file.read().rstrip(b"\n").split(b"\n\n")
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read ({error.strerror}); --search_dir wants a --directory of "
+            f"{path} cannot be read ({error.strerror}); give as --search_dir the --directory of a run of "
             "benchmarks.quality.search_settings"
         ) from error
     if shared := len(chose) - len(list(others(chose, heldout_documents(corpus_dir)))):

@@ -1,4 +1,4 @@
-"""Evaluates models of any origin in one way: BERT's own masking of the held-out documents of a corpus."""
+"""Evaluates all models in the same way: with BERT's own masking of the held-out documents of a corpus."""
 
 from keras_bert_app.cli.common import app
 

@@ -16,8 +16,8 @@ from keras_bert_app.cli.common import app
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "The text, in any layout that pretrain reads.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/overfit", "Directory of the run.")
-_STEPS = flags.DEFINE_integer("num_train_steps", 7000, "Steps in all.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 700, "Entries of the vocabulary learned from the text.")
+_STEPS = flags.DEFINE_integer("num_train_steps", 7000, "Number of training steps.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 700, "Entries of the vocabulary that is learned from the text.")
 _EVALUATION_SEEDS = range(1, 41)
 
 

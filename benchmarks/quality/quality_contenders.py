@@ -49,7 +49,8 @@ def parsed(entry: str) -> Contender:
             raise ValueError
     except ValueError:
         raise UserError(
-            f"contender {entry!r}: expected {FORM}, such as keras_hub@1e-3@float32, NAME of {', '.join(CONTENDERS)}"
+            f"contender {entry!r}: expected {FORM}, such as keras_hub@1e-3@float32; NAME is "
+            f"{' or '.join(CONTENDERS)}, and PRECISION is {' or '.join(PRECISIONS)}"
         ) from None
     for what, number in (("peak rate", rate), ("initializer range", initializer_range)):
         if number is not None and not 0 < number < math.inf:
@@ -63,7 +64,7 @@ def parsed(entry: str) -> Contender:
             "ours or ours@@float32"
         )
     if name != "ours" and rate is None:
-        raise UserError(f"contender {entry!r}: has no learning rate; give its peak, such as {name}@1e-3")
+        raise UserError(f"contender {entry!r}: has no learning rate; give the peak rate, such as {name}@1e-3")
     return contender
 
 

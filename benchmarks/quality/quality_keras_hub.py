@@ -1,7 +1,7 @@
 """Pre-trains like a user of KerasHub, for quality_per_minute: BertMaskedLM, its preprocessor, and fit.
 
-quality_per_minute starts this script with one argument, a JSON object. KerasHub's defaults are made for fine-tuning
-(Adam at 5e-5). AdamW, clipping and the learning rate here are those of pre-training.
+quality_per_minute starts this script with one argument, a JSON object. KerasHub's defaults (Adam at 5e-5) suit
+fine-tuning. This script uses AdamW, clipping and learning rates as for pre-training.
 """
 
 import json
@@ -20,8 +20,8 @@ from time_budget import TimeBudget
 class _Clock(keras.callbacks.Callback):
     """Sets the learning rate by the clock, writes the log, and stops the training.
 
-    Keras divides the loss by the number of all places for predictions, the unused ones included. Divided by
-    share_used, the loss is the mean of the used places.
+    Keras divides the loss by the number of all places for predictions, the unused places included. The log has the loss
+    divided by share_used, which is the mean over the used places.
     """
 
     def __init__(self, budget, share_used):

@@ -1,4 +1,4 @@
-"""Pre-trains a peer for a number of minutes, by the script for its library in the environment of that library."""
+"""Pre-trains a peer for a number of minutes, with the script for its library and an interpreter that has it."""
 
 import json
 import os

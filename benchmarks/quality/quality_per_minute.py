@@ -8,16 +8,18 @@ initial weights, AdamW, and rows as full as ours. The learning rate rises and fa
 
 An entry of --contenders is NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE[@DROPOUT]]]], so a peer may run with several
 settings: --contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08@0. Do not choose
-settings by the text that judges them: benchmarks.quality.search_settings finds them with other documents and another
-seed. Give its directory as --search_dir: documents and seeds that chose are refused, and the table names the trials.
+settings on the text that judges the models. benchmarks.quality.search_settings finds settings with other documents and
+another seed. Give its directory as --search_dir. This benchmark then refuses documents and seeds that chose the
+settings, and a line above the table gives the number of trials.
 
-Models are judged by one evaluation (benchmarks.quality.heldout). KerasHub's head is evaluated under BERT's constants.
-Then they are fine-tuned on 10,000 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout.
-HF_ENV has benchmarks/requirements-hf.txt. TASKS has the folders glue and conll2003.
+One evaluation judges all models (benchmarks.quality.heldout). For KerasHub's head it uses the activation and LayerNorm
+epsilon of the encoder. Then all models, and a random start as a baseline, are fine-tuned on 10,000 examples of SST-2
+and of CoNLL-2003, with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt. TASKS has the folders glue and
+conll2003.
 
-Finished runs are not run again. A stopped training of ours continues, and the others start again. Run nothing else on
-the machine. A directory has runs of one corpus, vocabulary, size and time. The machine of each pre-training is kept
-with its result and shown above the table.
+Finished runs do not run again. If our training was stopped, it continues. The training of a peer starts again. Run
+nothing else on the machine. A directory has runs of one corpus, vocabulary, size and time. The benchmark keeps the
+machine of each pre-training with its result, and shows it above the table.
 """
 
 import json
@@ -39,25 +41,25 @@ from pipelines import storage
 
 _RANDOM = "random start"
 
-_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
-_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote, with held-out documents.")
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all models, uncased.")
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
-_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all models.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Minutes of training for each contender.", lower_bound=0.05)
-_SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a seed.", lowest=0)
+_SEEDS = count_flags.define("seeds", [1, 2, 3], "Seeds; each contender has one run for each seed.", lowest=0)
 _CONTENDERS = flags.DEFINE_list(
     "contenders",
     ["ours", "keras_hub@1e-3@float32", "transformers@1e-3"],
-    f"In this order, seed by seed: {FORM}.",
+    f"The contenders, which run in this order for each seed: {FORM}.",
 )
 _PRECISION = flags.DEFINE_enum(
-    "precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks."
+    "precision", "bfloat16", PRECISIONS, "Compute type of contenders that name none, and of fine-tuning."
 )
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
 _SEARCH = flags.DEFINE_string(
     "search_dir", "", "The --directory of the search_settings that chose the peers' settings."
 )
-_DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Directory for the runs, the table and the curves.")
 
 
 def main(arguments):
@@ -111,7 +113,7 @@ def _keep_settings():
             settings[name] = storage.sha256_of(path)
         except OSError as error:
             raise UserError(
-                f"{path} cannot be read ({error.strerror}); --{name} wants what "
+                f"{path} cannot be read ({error.strerror}); give as --{name} what "
                 f"{'prepare_corpus' if name == 'corpus_dir' else 'learn_vocab'} wrote"
             ) from error
     path = _at("settings.json")
@@ -134,7 +136,7 @@ def _pretrain(row):
     contender = contender._replace(precision=contender.precision or _PRECISION.value)
     model_dir = _model_dir(row)
     if contender.name == "ours":
-        # Ours evaluates nothing and writes only the last checkpoint within the minutes, as the peers do.
+        # Our training evaluates nothing, and writes only its last checkpoint. The peers do the same.
         own_commands.run(
             "pretrain",
             recipe="small_budget",
@@ -278,8 +280,8 @@ def draw(curves: dict, path: str) -> None:
     with picture(
         8,
         4.5,
-        "Masked LM loss in training by the clock\nours hides a quarter of the pieces, without dropout; the "
-        "peers 15 %, with it:\ncompare by the table",
+        "Masked LM loss in training, by minutes\nour recipe predicts a quarter of the pieces, without dropout;\n"
+        "the peers predict 15 %, by default with dropout:\ncompare the models by the table, not by these curves",
     ) as (figure, image):
         axes = figure.subplots()
         for row, lines in curves.items():

@@ -14,7 +14,7 @@ def write(directory: str, corpus_dir: str, vocab_file: str, max_seq_length: int)
         directory: str. Where the files go.
         corpus_dir: str. Directory that prepare_corpus wrote.
         vocab_file: str. The vocabulary.
-        max_seq_length: int. Pieces of a row. A line of passages.txt has sentences that fill a row. A line of
+        max_seq_length: int. Pieces in a row. A line of passages.txt has sentences that fill a row. A line of
             documents.txt has a whole document.
     """
     documents_file, passages_file = (os.path.join(directory, name) for name in ("documents.txt", "passages.txt"))

@@ -26,7 +26,7 @@ def rows_of(path, tokenizer, length):
     Args:
         path: str. File with one document on each line.
         tokenizer: tokenizers.BertWordPieceTokenizer.
-        length: int. Pieces of a row.
+        length: int. Pieces in a row.
     """
     with open(path, encoding="utf-8", newline="\n") as file:
         texts = file.read().split("\n")[:-1]
@@ -72,7 +72,7 @@ def main(given):
     # The default of transformers' Trainer with this version of torch.
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
-    low = given["precision"] == "bfloat16"
+    is_bfloat16 = given["precision"] == "bfloat16"
     model.train()
     budget, losses = TimeBudget(given["minutes"], given["learning_rate"], given["warmup_share"], given["log"]), []
 
@@ -86,7 +86,7 @@ def main(given):
         for group in optimizer.param_groups:
             group["lr"] = budget.rate()
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext():
+        with torch.autocast("cpu", torch.bfloat16) if is_bfloat16 else contextlib.nullcontext():
             loss = model(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,4 +1,4 @@
-"""Compares pre-training recipes after the same time, or the same tokens, by one evaluation on the same held-out text.
+"""Compares pre-training recipes after the same time, or after the same tokens, on the same held-out text.
 
 python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes
 python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes \\
@@ -9,7 +9,7 @@ python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB
 Each row runs the pretrain command, so a row that was stopped continues. DIRECTORY/results.json has the finished rows.
 Rows whose names begin with steps_ take 600 steps of 2,048 tokens. They add the parts of small_budget one by one.
 All other rows train for --minutes. All runs share corpus, vocabulary, model size and machine. A recipe that is made
-for many devices gets a smaller batch and rate (ROWS says which).
+for many devices gets a smaller batch and learning rate here (see ROWS).
 
 The evaluation is BERT's own masking (15 % of the pieces) of the held-out documents in rows of 128, for every recipe.
 Models with a next-sentence head are also evaluated on pairs.
@@ -119,13 +119,13 @@ DEFAULT_ROWS = [
     "small_budget:3",
 ]
 
-_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote, with held-out documents.")
 _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all runs.")
-_DIRECTORY = flags.DEFINE_string("directory", "runs/recipes", "Where the runs and the results go.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/recipes", "Directory for the runs and the results.")
 _MINUTES = flags.DEFINE_float(
-    "minutes", 10.0, "Training time of each row but those of so many steps.", lower_bound=0.01
+    "minutes", 10.0, "Training time of each row, except rows whose names begin with steps_.", lower_bound=0.01
 )
-_ROWS = flags.DEFINE_list("rows", DEFAULT_ROWS, "NAME:SEED of each row.")
+_ROWS = flags.DEFINE_list("rows", DEFAULT_ROWS, "Rows to run, each as NAME:SEED.")
 
 
 def main(arguments):

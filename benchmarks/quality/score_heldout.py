@@ -2,9 +2,8 @@
 
 python -m benchmarks.quality.score_heldout --model=runs/mini --corpus_dir=CORPUS --vocab_file=VOCAB
 
-Recipes and peers are compared by this score.
-The model may have any layout that convert reads. The figures are those of benchmarks.quality.heldout, under the names
-of pretrain's evaluations.
+This score compares recipes and peers. The model may have any layout that convert reads. The figures are those of
+benchmarks.quality.heldout, under the names of pretrain's evaluations.
 """
 
 from absl import flags

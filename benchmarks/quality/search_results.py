@@ -31,7 +31,7 @@ def best_of(trials: dict) -> dict[str, str]:
 
 
 def at_the_edge(trials: dict) -> list[str]:
-    """Messages about the best entries whose peak rate is the lowest or the highest that was tried.
+    """Warnings about the best entries whose peak rate is the lowest or the highest of the search.
 
     Args:
         trials: dict. Entry of --contenders -> result of its trial.
@@ -97,7 +97,7 @@ def sentences(directory: str, corpus_dir: str, seeds: Iterable[int], contenders:
 
     Raises:
         UserError: the search is not finished, its documents or its seed are among the reported ones, or no contender
-            has the settings that it chose.
+            has the settings that the search chose.
     """
     path = os.path.join(directory, _FILE)
     try:
@@ -105,8 +105,8 @@ def sentences(directory: str, corpus_dir: str, seeds: Iterable[int], contenders:
             found = json.load(file)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{path} cannot be read ({getattr(error, 'strerror', error)}); --search_dir wants the --directory of a "
-            "finished benchmarks.quality.search_settings"
+            f"{path} cannot be read ({getattr(error, 'strerror', error)}); give as --search_dir the --directory of a "
+            "finished run of benchmarks.quality.search_settings"
         ) from error
     if found["seed"] in seeds:
         raise UserError(

@@ -5,22 +5,26 @@ python -m benchmarks.quality.search_settings --corpus_dir=CORPUS --reported_corp
 python -m benchmarks.quality.quality_per_minute --corpus_dir=REPORTED --vocab_file=VOCAB \\
     --transformers_python=HF_ENV/bin/python --search_dir=runs/search --contenders=...
 
-The search is a grid: each peer is trained once with each rate, initial range and dropout, --minutes each, and judged by
-the masked LM accuracy on held-out documents. The best entry of each peer is printed as --contenders takes it, so that
-quality_per_minute compares our recipe with the best of N settings of each peer, on other documents with other seeds.
+The search is a grid. It trains each peer once with each combination of rate, initial range and dropout, for --minutes.
+The masked LM accuracy on held-out documents judges the trials. The search prints the best entry of each peer in the
+form of --contenders. With these entries, quality_per_minute compares our recipe with the best of N settings of each
+peer, on other documents and with other seeds.
 
-CORPUS and REPORTED are the same text, prepared with two values of prepare_corpus --seed. Documents of CORPUS that share
-a sentence with a held-out document of REPORTED do not choose. If most do, the search refuses to start.
+CORPUS and REPORTED are the same text, prepared with two values of prepare_corpus --seed. The held-out documents of
+CORPUS choose the settings, except documents that share a sentence with a held-out document of REPORTED. If fewer than
+half of the documents remain, the search refuses to start.
 
-Cost: N trials of M minutes take about N * (M + 1) minutes on two cores, since each starts its library, reads the text
-and is evaluated. The default is 2 peers, 12 trials each of 4 minutes at config tiny: two hours. Run nothing else on the
-machine. Finished trials are not run again, so a list may be extended, as it should be if the best rate is its first or
-its last. On CPUs without products of bfloat16 give --peers=keras_hub@float32,transformers@float32.
+N trials of M minutes take about N * (M + 1) minutes on two cores, because each trial also starts its library, reads the
+text and evaluates its model. The default has 2 peers with 12 trials each, of 4 minutes at config tiny: two hours. Run
+nothing else on the machine. Finished trials do not run again, so you can extend a list. Extend --learning_rates if the
+best rate is the lowest or the highest. On CPUs without products of bfloat16 give
+--peers=keras_hub@float32,transformers@float32.
 
-Our own recipe (small_budget) was not searched by a grid. Nineteen trials are recorded of what it was made of, one seed
-each, at config tiny: seven with the demo's text and twelve of 600 steps with Wikipedia. They tried AdamW at 1e-3, 2e-3
-and 3e-3, Muon at 1e-3, 3e-3 and 6e-3, the initial ranges 0.02 and 0.08, sines, row lengths and the share of the pieces
-that are predicted. None has dropout. How the range of 0.06 was found is not recorded, so the number may be higher.
+No grid search chose our own recipe (small_budget). The records have nineteen trials of its parts, with one seed each,
+at config tiny: seven with the demo's text, twelve of 600 steps with Wikipedia. They tried AdamW at 1e-3, 2e-3 and 3e-3,
+Muon at 1e-3, 3e-3 and 6e-3, the initial ranges 0.02 and 0.08, sinusoidal positions, row lengths and the share of the
+pieces that are predicted. None of the trials has dropout. The records do not say which trials led to the range of 0.06,
+so the number of trials may be higher.
 """
 
 import math
@@ -37,14 +41,16 @@ from benchmarks.quality.quality_contenders import grid, parsed
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import SIZES
 
-_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote; its held-out documents choose.")
-_REPORTED = flags.DEFINE_string(
-    "reported_corpus_dir", "", "The --corpus_dir of quality_per_minute; its held-out documents do not choose."
+_CORPUS = flags.DEFINE_string(
+    "corpus_dir", "", "Directory that prepare_corpus wrote; its held-out documents choose the settings."
 )
-_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
-_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
+_REPORTED = flags.DEFINE_string(
+    "reported_corpus_dir", "", "The --corpus_dir of quality_per_minute; its held-out documents choose nothing."
+)
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all models, uncased.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all models.")
 _MINUTES = flags.DEFINE_float("minutes", 4.0, "Minutes of training for each trial.", lower_bound=0.05)
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of all trials; quality_per_minute takes other ones.", lower_bound=0)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all trials; give quality_per_minute other seeds.", lower_bound=0)
 _PEERS = flags.DEFINE_list(
     "peers", ["keras_hub@float32", "transformers@bfloat16"], "NAME@PRECISION of each peer that is searched."
 )
@@ -52,7 +58,7 @@ _RATES = flags.DEFINE_list("learning_rates", ["1e-3", "2e-3", "4e-3"], "Peak rat
 _RANGES = flags.DEFINE_list("initializer_ranges", ["0.02", "0.06"], "Deviations of the initial weights.")
 _DROPOUTS = flags.DEFINE_list("dropouts", ["0", "0.1"], "Rates of all dropout.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
-_DIRECTORY = flags.DEFINE_string("directory", "runs/search", "Where the trials, the table and the best settings go.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/search", "Directory for the trials, table and best settings.")
 
 
 def main(arguments):
@@ -67,7 +73,7 @@ def main(arguments):
     )
     print(
         f"trials: {len(entries)}, {_MINUTES.value:g} minutes each; {num_documents:,} held-out documents choose, "
-        f"{num_heldout - num_documents:,} do not, because --reported_corpus_dir holds out sentences of theirs",
+        f"{num_heldout - num_documents:,} do not, because --reported_corpus_dir holds out some of their sentences",
         flush=True,
     )
     quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, quality_peers.LENGTH)
@@ -92,7 +98,7 @@ def main(arguments):
     search_results.keep(_DIRECTORY.value, trials, {**settings, "num_documents": num_documents})
     best = search_results.best_of(trials).values()
     print("\n" + "\n".join([*search_results.table(trials), "", *search_results.at_the_edge(trials)]))
-    print(f"the best of each peer, as quality_per_minute takes them:\n--contenders=ours,{','.join(best)}")
+    print(f"flag for quality_per_minute, with the best settings of each peer:\n--contenders=ours,{','.join(best)}")
 
 
 def _trial(entry, documents_file):

@@ -77,7 +77,9 @@ def _unreadable_section(path: str, name: str) -> dict:
 def _other_model_warning(findings_origin: dict, origin: dict) -> str:
     if findings_origin["sha256"] == origin["sha256"]:
         return ""
-    return f"Found in another model than this page is about: {findings_origin['weights']}, not {origin['weights']}."
+    return (
+        f"These findings are about another model than this page: {findings_origin['weights']}, not {origin['weights']}."
+    )
 
 
 def _conditions(findings_origin: dict, options: dict) -> str:

@@ -1,4 +1,4 @@
-"""Questions of coreference: each mention with the earlier mentions of its window.
+"""Questions of coreference: a question has one mention and the earlier mentions of its window.
 
 The encoder reads all sentences of a window together.
 
@@ -82,7 +82,7 @@ def windows_of(subject: Subject, trees: list[treebank.Tree]) -> tuple[list[Windo
     if not any(window.questions for window in windows):
         raise UserError(
             f"{trees[0].path}: no mention of the {len(trees):,} sentences that were read has an antecedent in its "
-            f"{limit} tokens; give more sentences"
+            f"window of at most {limit} pieces; give more sentences"
         )
     return windows, int(np.sum(sizes > most))
 

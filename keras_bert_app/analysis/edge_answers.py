@@ -108,12 +108,12 @@ def task_answers(
         control[layer, at], _ = mix_probe.right_answers(*_control_items(train, dev, seeds[at]), [layer], seeds[at])
     is_reported = split_halves.reported_half(np.ones(len(dev.labels), bool), dev.documents, dev.sentences)
     labels, counts = np.unique(train.labels, return_counts=True)
-    chosen_by = single[:, :, ~is_reported].mean(axis=(1, 2))
+    choosing_accuracy = single[:, :, ~is_reported].mean(axis=(1, 2))
     single, control, mixed = (right[..., is_reported] for right in (single, control, mixed))
     types = [name for name, is_kept in zip(dev.types, is_reported, strict=True) if is_kept]
     return Answers(
         len(dev.labels),
-        int(chosen_by.argmax()),
+        int(choosing_accuracy.argmax()),
         dev.sentences[is_reported],
         np.array(dev.labels)[is_reported] == labels[counts.argmax()],
         single.mean(axis=1),
@@ -127,7 +127,7 @@ def task_answers(
 
 
 def _control_items(train, dev, seed):
-    """Returns both Items with labels of the control task. Each seed gives another draw."""
+    """Returns both Items with labels of the control task. Each seed draws other labels."""
     labels = control_tasks.random_labels(train.types, train.labels, dev.types, seed)
     return tuple(
         dataclasses.replace(items, labels=control) for items, control in zip((train, dev), labels, strict=True)

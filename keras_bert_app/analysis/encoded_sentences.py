@@ -107,10 +107,7 @@ def encode_rows(subject: Subject, rows: list[tuple], with_attention: bool = Fals
         UserError: with_attention is set, and the encoder has no layer or has pruned heads.
     """
     if with_attention and subject.config.num_heads_by_layer:
-        raise UserError(
-            "the model's heads were pruned, so that its layers have different numbers of them; look at the attention "
-            "of the whole model"
-        )
+        raise UserError("the model was pruned, and its layers have different numbers of heads; give the whole model")
     if with_attention:
         require_layers(subject.config)
     lengths = np.array([row_length(row) for row in rows], np.int64)

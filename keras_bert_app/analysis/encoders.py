@@ -56,7 +56,7 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
     for line in lines:
         log(line)
     if weights.vocabulary is None:
-        raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
+        raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt next to its weights")
     model = load.build_model(weights)
     return Subject(
         name_of(path),
@@ -77,10 +77,7 @@ def require_layers(config: BertConfig) -> None:
         UserError: the encoder has embeddings alone.
     """
     if not config.num_hidden_layers:
-        raise UserError(
-            "the encoder has embeddings and no layer (--encoder_layers=0), so that there is nothing to look into; give "
-            "another model"
-        )
+        raise UserError("the encoder has embeddings and no layer (--encoder_layers=0); give a model with layers")
 
 
 def require_segments(config: BertConfig, what: str) -> None:
@@ -88,14 +85,14 @@ def require_segments(config: BertConfig, what: str) -> None:
 
     Args:
         config: BertConfig.
-        what: str. The flag or file that gives a pair of texts. The error message begins with it.
+        what: str. The beginning of the error message, with the flag or the file that gives a pair of texts.
 
     Raises:
         UserError: the model has one segment.
     """
     if config.type_vocab_size < 2:
         raise UserError(
-            f"{what}: the model has one segment (type_vocab_size 1), and was never shown a pair; give single texts"
+            f"{what}: the model has one segment (type_vocab_size 1) and was not trained on pairs; give single texts"
         )
 
 
@@ -133,7 +130,7 @@ def origin_of(weights: str, tensors: dict) -> dict[str, str]:
 def untrained(subject: Subject, seed: int = 0) -> Subject:
     """Makes an encoder of the same shape and vocabulary with BERT's initial weights, as a baseline.
 
-    The baseline shows what the architecture alone does.
+    The baseline shows the scores that the architecture reaches without training.
 
     Args:
         subject: Subject.

@@ -51,7 +51,7 @@ class Findings:
         remarks: list of str. How the analysis measured, what it left out, and how the figures compare with baselines.
         files: dict of file name -> bytes (PNG), str (HTML, text) or iterator of bytes (large files).
         values: dict of further figures for programs. JSON can hold them.
-        origin: dict. encoders.origin_of the model, if the model is not the subject's.
+        origin: dict. The result of encoders.origin_of for the model; empty if the model is the subject's.
     """
 
     name: str

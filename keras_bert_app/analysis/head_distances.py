@@ -9,7 +9,7 @@ _MOST_CLUSTERS = 8
 
 
 class Distances:
-    """The mean over tokens of the Jensen-Shannon divergence between each two heads, in nats (0 to ln 2).
+    """The mean over tokens of the Jensen-Shannon divergence between every two heads, in nats (0 to ln 2).
 
     Clark et al. sum over the tokens of the data. A mean does not grow with the number of tokens.
     """
@@ -32,7 +32,7 @@ class Distances:
 
 
 def divergences(attention: np.ndarray) -> np.ndarray:
-    """Computes JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2 for each two heads, summed over rows.
+    """Computes JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2 for every two heads, summed over rows.
 
     Args:
         attention: [heads, rows, S]. Each row is a distribution.

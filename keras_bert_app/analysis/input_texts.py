@@ -96,31 +96,29 @@ def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list
         if max_sentences and len(sentences) >= max_sentences:
             break
     if not sentences:
-        raise UserError(f"{path}: holds no text; give a file with a text a line")
+        raise UserError(f"{path}: holds no text; give a file with one text in each line")
     end = max_sentences or len(sentences)
     return sentences[:end], documents[:end]
 
 
-def read_remark(options: Options, num_read: int, by_itself: int) -> str:
+def read_remark(options: Options, num_read: int, default: int) -> str:
     """Says how many sentences of a file were read, and which limit applied.
 
     Args:
         options: Options.
         num_read: int. The number of sentences from corpus_sentences.
-        by_itself: int. The default of the analysis if --max_sentences sets no limit.
+        default: int. The default of the analysis if --max_sentences sets no limit.
 
     Returns:
         str. One line.
     """
-    most = options.most_sentences(by_itself)
+    most = options.most_sentences(default)
     if not most or num_read < most:
         return f"All {num_read:,} sentences of {options.input_file} were read."
-    why = (
-        "--max_sentences"
-        if options.max_sentences >= 0
-        else "as many as this analysis takes by itself; --max_sentences=0 takes all"
+    reason = (
+        "--max_sentences" if options.max_sentences >= 0 else "the default of this analysis; --max_sentences=0 takes all"
     )
-    return f"The first {num_read:,} sentences of {options.input_file} were read ({why})."
+    return f"The first {num_read:,} sentences of {options.input_file} were read ({reason})."
 
 
 def encodable(
@@ -148,8 +146,7 @@ def encodable(
     if not kept:
         raise UserError(f"all {len(texts):,} sentences are empty or longer than {room:,.0f} pieces; give shorter ones")
     remark = (
-        f"Of {len(texts):,} sentences {empty:,} without a word and {long:,} of more than {room:,.0f} pieces were left "
-        "out."
+        f"Left out of {len(texts):,} sentences: {empty:,} without a word, {long:,} of more than {room:,.0f} pieces."
         if empty or long
         else ""
     )

@@ -90,8 +90,8 @@ class LayerProbes:
         train_trees: list of treebank.Tree.
         dev_trees: list of treebank.Tree.
         groups: list of tree_scores.Group, of dev_trees.
-        is_reported: bool [trees]. True for the half of dev_trees whose scores are reported. The second half serves to
-            choose the layer.
+        is_reported: bool [trees]. True for the half of dev_trees whose scores are reported, False for the half that
+            chooses the layer.
         rank: int. The rank of the maps.
         seeds: sequence of int.
         log: Callable. Receives progress lines.
@@ -155,14 +155,15 @@ class LayerProbes:
 
     def _probe(self, train, dev, batches, groups, seed):
         """(float64 [measures, trees], distances of each group) of a probe of one layer."""
-        # Vectors of layers differ in size, but the initial range of the maps is fixed.
+        # The lengths of vectors differ between layers, but the initial range of the maps is fixed. The vectors are
+        # therefore scaled to a mean square of 1.
         scale = 1 / np.sqrt(np.mean(train**2))
         maps = tree_probe.train_probe(train * scale, batches, self.rank, seed)
         predicted = tree_probe.predict(dev * scale, groups, *maps)
         return tree_scores.sentence_values(groups, *predicted), predicted[0]
 
     def _scores(self, values, groups, name):
-        """Scores of a list [seeds][layers] of values of all trees."""
+        """Makes Scores from a list [seeds][layers] of the values of all trees."""
         values, sentences = np.array(values).swapaxes(0, 1), tree_scores.sentences_of(groups)
         others = sentences.part(~self.is_reported)
         uuas = [tree_scores.measured(layer.mean(axis=0)[:, ~self.is_reported], others)[0] for layer in values]

@@ -1,4 +1,4 @@
-"""Mentions of entities in CorefUD's annotation (Entity= in the MISC column), as UD GUM has it."""
+"""Reads mentions of entities from CorefUD's annotation (Entity= in the MISC column), such as in UD English GUM."""
 
 import dataclasses
 import re
@@ -7,7 +7,7 @@ from keras_bert_app.analysis.treebank import Tree
 from keras_bert_app.errors import UserError
 
 # "(7-person-new" opens entity 7, "7)" closes it, and "(7-person-new)" does both. No space separates brackets.
-# "(7[1/2]-person" and "7[1/2])" open and close the first of two parts of a mention.
+# If a mention has two parts, "(7[1/2]-person" opens its first part and "7[1/2])" closes its first part.
 _BRACKET = re.compile(
     r"\((?P<opens>[^-()\[\]]+)(?:\[(?P<part>\d+)/\d+\])?[^()]*(?P<closes>\))?"
     r"|(?P<ends>[^-()\[\]]+)(?:\[\d+/\d+\])?\)"
@@ -20,10 +20,10 @@ class Mention:
 
     Attributes:
         entity: str. The id of the entity.
-        sentence: int. The number of the sentence's tree.
-        first: int. The first word of the mention in the sentence.
-        end: int. The word after the last one.
-        head: int. The word of the mention whose head lies outside the mention.
+        sentence: int. The place of the sentence's tree in the list of trees, from 0.
+        first: int. The place of the mention's first word in the sentence, from 0.
+        end: int. The place after the mention's last word.
+        head: int. The place of the mention's first word whose own head lies outside the mention.
     """
 
     entity: str
@@ -34,17 +34,17 @@ class Mention:
 
 
 def read_mentions(trees: list[Tree]) -> list[Mention]:
-    """Reads the mentions of trees. If a mention has several parts, only the first part counts.
+    """Reads the mentions of trees. If a mention has several parts, the function uses only the first part.
 
     Args:
         trees: list of treebank.Tree.
 
     Returns:
-        list of Mention, sorted by sentence and head.
+        list of Mention, sorted by sentence, head and first word.
 
     Raises:
-        UserError: brackets do not pair up within a sentence, or no word has an annotation. The message names file and
-            line.
+        UserError: an annotation is malformed, an opening and a closing bracket in a sentence do not match, or no word
+            has an annotation. The message names the file and, for a fault in a sentence, the line.
     """
     result = []
     for number, tree in enumerate(trees):
@@ -61,7 +61,7 @@ def read_mentions(trees: list[Tree]) -> list[Mention]:
 
 
 def _spans(tree):
-    """list of (entity, first word, word after the last)."""
+    """Returns a list of (entity, place of the first word, place after the last word) of a sentence."""
     opened, result = [], []
     for word, misc in enumerate(tree.misc):
         value = next((field[7:] for field in misc.split("|") if field.startswith("Entity=")), "")
@@ -70,8 +70,8 @@ def _spans(tree):
             bracket = _BRACKET.match(value, at)
             if not bracket:
                 raise UserError(
-                    f"{location}: Entity={value} cannot be read from {value[at : at + 20]!r} on; expected "
-                    "brackets such as (7-person or 7)"
+                    f"{location}: Entity={value} cannot be read from {value[at : at + 20]!r} on; expected an "
+                    "opening bracket such as '(7-person' or a closing bracket such as '7)'"
                 )
             at = bracket.end()
             if bracket["opens"]:
@@ -84,11 +84,15 @@ def _spans(tree):
             place = next((place for place in reversed(range(len(opened))) if opened[place][0] == bracket["ends"]), None)
             if place is None:
                 raise UserError(
-                    f"{location}: Entity={value} closes {bracket['ends']}, which is not open in the sentence"
+                    f"{location}: Entity={value} closes {bracket['ends']}, which is not open in the sentence; expected "
+                    f"an opening bracket such as '({bracket['ends']}-person' before it in the sentence"
                 )
             entity, first, is_first = opened.pop(place)
             if is_first:
                 result.append((entity, first, word + 1))
     if opened:
-        raise UserError(f"{tree.path}:{tree.lines[0]}: entity {opened[0][0]} is opened and not closed in this sentence")
+        raise UserError(
+            f"{tree.path}:{tree.lines[0]}: entity {opened[0][0]} is opened but not closed in this sentence; expected a "
+            f"closing bracket such as '{opened[0][0]})'"
+        )
     return result

@@ -114,7 +114,7 @@ def logits(weights: Sequence, batch):
 
 
 @tf.function(autograph=False, reduce_retracing=True)
-def _train_step(weights, first_moments, second_moments, left, step, batch, labels):
+def _train_step(weights, first_moments, second_moments, rate_share, step, batch, labels):
     with tf.GradientTape() as tape:
         tape.watch(weights)
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits(weights, batch)))
@@ -124,7 +124,7 @@ def _train_step(weights, first_moments, second_moments, left, step, batch, label
     return tuple(
         zip(
             *(
-                adam(weight, gradient, first, second, step, rate * left)
+                adam(weight, gradient, first, second, step, rate * rate_share)
                 for weight, gradient, first, second, rate in parts
             ),
             strict=True,

@@ -18,8 +18,8 @@ from keras_bert_app.terminal.progress import reported
 
 FEWEST = 10  # occurrences; fewer do not form clusters
 _MOST = 400  # occurrences of a word, taken at equal steps through the corpus
-_MOST_OTHERS = 300  # sentences without the words, for the figures of all words
-_FEWEST_CONTEXTS = 5  # sentences that a word needs to count among all words
+_MOST_OTHERS = 300  # sentences without the words; they add words to the mean of all words
+_FEWEST_CONTEXTS = 5  # a word counts for the mean of all words if it occurs in this many sentences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,15 +76,15 @@ def find(subject: Subject, path: str, words: Sequence[str], max_sentences: int, 
     for word, word_places in places.items():
         if len(word_places) < FEWEST:
             raise UserError(
-                f"--words: {word!r} stands {len(word_places)} times in {path}; expected {FEWEST} times at least; "
-                "give more text or another word"
+                f"--words: {word!r} occurs {len(word_places)} times in {path}; expected at least {FEWEST} times; give "
+                "more text or another word"
             )
     remarks = [
-        f"Of {path} {len(sentences):,} sentences were read: {int(has_word.sum()):,} with one of the words, and "
-        f"{len(others):,} of the others, drawn by the seed, for what all words do."
+        f"{len(sentences):,} sentences of {path} were read. {int(has_word.sum()):,} of them have one of the words; "
+        f"{len(others):,} of the others, drawn by the seed, show the mean of all words."
     ]
     remarks += [
-        f"{word} stands there {len(word_places):,} times; {_MOST:,} of them were taken at equal steps."
+        f"{word} occurs {len(word_places):,} times; {_MOST:,} of the occurrences were taken, at equal steps."
         for word, word_places in places.items()
         if len(word_places) > _MOST
     ]
@@ -128,8 +128,9 @@ def _check_words(subject, words):
     for word, text in zip(words, input_texts.cut(subject.tokenizer, list(words)), strict=True):
         if len(text.words()) != 1:
             raise UserError(
-                f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which "
-                "splits text at white space, punctuation and each CJK character; give one of them"
+                f"--words: BERT splits {word!r} into {len(text.words())} words "
+                f"({', '.join(text.words()) or 'none'}), at white space, punctuation and each CJK character; give a "
+                "word that BERT does not split"
             )
         key = _key(subject, word)
         if key in known:
@@ -146,8 +147,8 @@ class Vectors:
     Attributes:
         words: dict of word -> float32 [L + 1, n, H], of length 1.
         random_cosine: float [L + 1]. The mean cosine of random words from different sentences.
-        similarities: float [frequent words, L + 1]. The self-similarity of each word that stands in at least five
-            sentences.
+        similarities: float [frequent words, L + 1]. The mean cosine of a word's vectors in different sentences, for
+            each word that occurs in at least five sentences.
     """
 
     words: dict
@@ -210,7 +211,7 @@ def vectors(subject: Subject, corpus: Corpus, seed: int, log: Callable[[str], No
 
 
 def mean_cosine(total: np.ndarray, count: int) -> np.ndarray:
-    """Computes the mean cosine of each two vectors of length 1 from their sum.
+    """Computes the mean cosine of all pairs of vectors of length 1 from the sum of the vectors.
 
     Args:
         total: float [..., H]. The sum of the vectors.
@@ -223,7 +224,7 @@ def mean_cosine(total: np.ndarray, count: int) -> np.ndarray:
 
 
 def mean_cosine_apart(vectors: np.ndarray, contexts: np.ndarray) -> np.ndarray:
-    """Computes the mean cosine of each two vectors of different contexts.
+    """Computes the mean cosine of all pairs of vectors of different contexts.
 
     Args:
         vectors: float [L + 1, n, H], of length 1.

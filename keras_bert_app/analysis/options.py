@@ -50,13 +50,13 @@ class Options:
     prune_percent: int = 50
     seed: int = 0
 
-    def most_sentences(self, by_itself: int = 0) -> int:
+    def most_sentences(self, default: int = 0) -> int:
         """Says how many sentences of a file to read.
 
         Args:
-            by_itself: int. The default of the analysis if the user sets no limit.
+            default: int. The default of the analysis if the user sets no limit.
 
         Returns:
             int. 0 means all sentences.
         """
-        return by_itself if self.max_sentences < 0 else self.max_sentences
+        return default if self.max_sentences < 0 else self.max_sentences

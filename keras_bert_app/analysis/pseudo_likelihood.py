@@ -25,8 +25,8 @@ def require_masked_lm(subject: Subject) -> None:
     """
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
-            "--init_checkpoint has no masked-LM head, which alone tells how likely a word is; give a model that kept "
-            "it, such as one that pretrain made"
+            "--init_checkpoint has no masked-LM head, which this analysis needs; give a model with that head, such as "
+            "a run of pretrain"
         )
 
 
@@ -70,7 +70,7 @@ def _scorer(subject):
 
 
 def room(subject: Subject) -> int:
-    """Counts the positions that are left beside [CLS] and [SEP].
+    """Counts the positions that a model has for pieces, without [CLS] and [SEP].
 
     Args:
         subject: Subject.

@@ -1,6 +1,6 @@
-"""The data about a word's occurrences for the page and the pictures.
+"""The data about a word's occurrences for the page and the pictures of word_senses.
 
-The data has the sentences of the occurrences, and a map of each layer.
+The data has the sentences of the occurrences, and a map for each layer.
 """
 
 import collections
@@ -121,11 +121,10 @@ def _plane(vectors):
 
 
 def _typical(inside, outside):
-    """Finds the six words that are most typical of the inside sentences.
+    """Finds the six words that are most typical of the sentences of a cluster.
 
-    A word is typical if its share of the inside sentences is much larger than its share of the outside sentences.
-
-    Only words of three letters or more count. They must occur in at least two inside sentences.
+    A word is typical if the share of sentences with the word is much larger inside the cluster than outside.
+    Only words of three letters or more count. They must occur in at least two sentences of the cluster.
     """
     counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
     gains = {

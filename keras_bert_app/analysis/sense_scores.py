@@ -1,6 +1,6 @@
 """Scores of a word's vectors: the quality of their clusters, and their agreement with documents.
 
-The second score says how often the nearest vector is of the same document.
+The second score says how often the nearest vector from another sentence is of the same document.
 """
 
 import dataclasses

@@ -50,8 +50,8 @@ def _counts(num_groups):
 def share_interval(right: np.ndarray, groups: np.ndarray) -> tuple[float | None, float | None]:
     """Computes the interval of a share of right answers.
 
-    A bootstrap interval is too narrow if nearly all answers are right or wrong. The result therefore always contains
-    Wilson's interval for independent items.
+    A bootstrap interval is too narrow if nearly all answers are right, or nearly all are wrong. The result therefore
+    always contains Wilson's interval for independent items.
 
     Args:
         right: float [n], 0 to 1. Whether each answer is right, or the share of seeds with a right answer.
@@ -71,8 +71,8 @@ def difference_interval(differences: np.ndarray, groups: np.ndarray) -> tuple[fl
     """Computes the interval of the difference of two shares of right answers to the same questions.
 
     Args:
-        differences: float [n], -1 to 1. The share of right seeds of the first answer minus the share of the second
-            answer.
+        differences: float [n], -1 to 1. The share of seeds whose first answer is right, minus the share of seeds whose
+            second answer is right.
         groups: int [n]. The group of each item.
 
     Returns:
@@ -97,9 +97,9 @@ def compared(difference: tuple[float, float]) -> str:
         difference: (lower bound, upper bound).
 
     Returns:
-        str: "above", "below", or "not to be told apart from".
+        str: "above", "below", or "not distinguishable from".
     """
-    return "above" if difference[0] > 0 else "below" if difference[1] < 0 else "not to be told apart from"
+    return "above" if difference[0] > 0 else "below" if difference[1] < 0 else "not distinguishable from"
 
 
 def seed_interval(values: np.ndarray) -> tuple[float, float]:

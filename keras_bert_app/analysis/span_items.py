@@ -71,7 +71,7 @@ def read_trees(subject: Subject, path: str, max_sentences: int) -> Source:
     """
     trees, remark = _fitting(subject, treebank.read_trees(path, max_sentences), path)
     if not any(len(tree) > 1 for tree in trees):
-        raise UserError(f"{path}: each of its {len(trees):,} sentences is of one word; expected some with dependencies")
+        raise UserError(f"{path}: each of its {len(trees):,} sentences has one word; expected longer ones")
     return Source(trees, remark)
 
 
@@ -97,8 +97,8 @@ def read_names(subject: Subject, path: str, max_sentences: int) -> Source:
     kept, remark = _fitting(subject, sentences[: max_sentences or None], path)
     if not any(map(has_name, kept)):
         raise UserError(
-            f"{path}: no name stands in its {len(kept):,} sentences that were read; raise --max_sentences, or give "
-            "a file with names"
+            f"{path}: none of its {len(kept):,} sentences that were read has a name; raise --max_sentences, or give a "
+            "file with names"
         )
     return Source(kept, remark)
 
@@ -127,8 +127,8 @@ def require_two(path: str, has_items: list[bool]) -> None:
     """
     if sum(has_items) < 2:
         raise UserError(
-            f"{path}: one of its {len(has_items):,} sentences that were read can be asked about; expected two at "
-            "least, one to choose the layer and one to measure it; raise --max_sentences, or give a larger file"
+            f"{path}: only {sum(has_items)} of its {len(has_items):,} sentences that were read can be used; expected "
+            "at least two, one to choose the layer and one to measure it; raise --max_sentences, or give a larger file"
         )
 
 

@@ -58,7 +58,7 @@ def cross_half_answers(answers: np.ndarray, half: np.ndarray) -> np.ndarray:
     """
     flat = np.reshape(answers, (len(half), -1))
     # best[0] answers the questions of half False, best[1] the questions of half True.
-    best = [flat[half == which].sum(axis=0).argmax() for which in (True, False)]
+    best = [flat[half == is_first].sum(axis=0).argmax() for is_first in (True, False)]
     return flat[np.arange(len(half)), np.where(half, best[1], best[0])]
 
 

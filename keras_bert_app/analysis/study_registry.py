@@ -6,7 +6,8 @@ A study module defines:
     run(subject, options, log): the analysis. It takes an encoders.Subject and returns findings.Findings. It calls log
         with lines of progress.
     check(options): optional. It raises UserError for faults that are visible before a model is loaded.
-    MODEL_FROM: optional str. The option that can replace init_checkpoint. If it is set, the subject may be None.
+    MODEL_FROM: optional str. The option that can replace init_checkpoint. If the user gives that option, the
+        subject may be None.
 """
 
 import importlib

@@ -100,7 +100,7 @@ def train_probe(vectors: np.ndarray, batches: Batches, rank: int, seed: int) -> 
 
 @tf.function(autograph=False, reduce_retracing=True)
 def _train_step(maps, first_moments, second_moments, step, steps, vectors, words, lengths, distances, depths):
-    """Makes one step for both maps together: their losses share no weight.
+    """Makes one step for both maps. The losses of the maps share no weight, so their sum trains both.
 
     Args:
         maps: float32 [2, H, k], of distances and of depths.

@@ -159,10 +159,11 @@ def measured(values: np.ndarray, sentences: Sentences, counts: np.ndarray | None
     is_of_length = np.eye(_SPEARMAN_LENGTHS.stop)[np.minimum(sentences.lengths, _SPEARMAN_LENGTHS.stop - 1)]
     is_of_length *= np.isin(sentences.lengths, _SPEARMAN_LENGTHS)[:, None]
     with np.errstate(invalid="ignore"):  # 0 / 0 is NaN
-        of_length = weights @ is_of_length
-        num_lengths = (of_length > 0).sum(axis=1)
+        total_weights = weights @ is_of_length
+        num_lengths = (total_weights > 0).sum(axis=1)
         correlations = [
-            np.nansum(weights @ (row[:, None] * is_of_length) / of_length, axis=1) / num_lengths for row in values[1::2]
+            np.nansum(weights @ (row[:, None] * is_of_length) / total_weights, axis=1) / num_lengths
+            for row in values[1::2]
         ]
         shares = [
             weights @ row / (weights @ count)

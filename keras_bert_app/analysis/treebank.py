@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.readers.tables import lines_of
+from pipelines.plurals import counted
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
@@ -100,7 +101,7 @@ def depths(heads: np.ndarray) -> np.ndarray | None:
 
 
 def distances(heads: np.ndarray) -> np.ndarray:
-    """Counts the edges between each two words of a tree.
+    """Counts the edges between every two words of a tree.
 
     Args:
         heads: int [W]. See Tree.
@@ -120,12 +121,12 @@ def _fields(path, number, line, expected_id):
     fields = line.split("\t")
     if len(fields) != len(_COLUMNS):
         raise UserError(
-            f"{path}:{number}: has {len(fields)} column{'s' * (len(fields) != 1)}; expected CoNLL-U, "
-            f"{len(_COLUMNS)} between tabs"
+            f"{path}:{number}: has {counted(len(fields), 'column')}; expected CoNLL-U, with {len(_COLUMNS)} columns "
+            "between tabs"
         )
     fields = dict(zip(_COLUMNS, fields, strict=True))
     if fields["ID"] != str(expected_id):
-        raise UserError(f"{path}:{number}: ID is {fields['ID']!r}; expected {expected_id}, words are numbered from 1")
+        raise UserError(f"{path}:{number}: ID is {fields['ID']!r}; expected {expected_id}; number the words from 1")
     for name in ("FORM", "UPOS", "DEPREL"):
         if not fields[name]:
             raise UserError(f"{path}:{number}: the column {name} is empty")
@@ -139,12 +140,16 @@ def _tree(path, rows, document):
     for at, (number, _) in enumerate(rows):
         if heads[at] >= len(rows) or heads[at] == at:
             raise UserError(
-                f"{path}:{number}: HEAD is {heads[at] + 1}; expected another word of the sentence's {len(rows)}, or 0"
+                f"{path}:{number}: HEAD is {heads[at] + 1}; expected the number of another word of the sentence, at "
+                f"most {len(rows)}, or 0 for the root"
             )
     lines, roots = tuple(number for number, _ in rows), int(np.sum(heads < 0))
     if roots != 1 or depths(heads) is None:
-        fault = f"{roots} words have HEAD 0" if roots != 1 else "heads go in a circle"
-        raise UserError(f"{path}:{lines[0]}: the sentence is no tree: {fault}; expected one root with all words on it")
+        fault = f"{roots} words have HEAD 0" if roots != 1 else "heads form a cycle"
+        raise UserError(
+            f"{path}:{lines[0]}: the sentence is not a tree: {fault}; expected one root that all other words depend "
+            "on, directly or through other words"
+        )
     columns = ([fields[name] for _, fields in rows] for name in ("FORM", "UPOS", "DEPREL", "MISC"))
     words, tags, relations, misc = map(tuple, columns)
     return Tree(path, lines, document, words, tags, heads, relations, misc)

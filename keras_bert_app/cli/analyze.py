@@ -24,8 +24,10 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from pipelines import storage
 
-_WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(study_registry.NAMES)}; list says what each is.")
-flags.DEFINE_string("output_dir", "", "Directory for what is found.")
+_WHAT = flags.DEFINE_list(
+    "what", [], f"One or several of {', '.join(study_registry.NAMES)}; --what=list describes each."
+)
+flags.DEFINE_string("output_dir", "", "Directory for the results.")
 written_places.define_overwrite()
 _HELP = {
     "init_checkpoint": "The model, in any layout that convert reads.",
@@ -35,7 +37,7 @@ _HELP = {
     "train_file": "CoNLL-U to train probes on.",
     "dev_file": "CoNLL-U to measure on.",
     "ner_train_file": "Named entities in CoNLL-2003's columns, to train a probe on; with --ner_dev_file.",
-    "ner_dev_file": "The same, to measure on.",
+    "ner_dev_file": "Named entities to measure on, in the same columns.",
     "pairs_file": "Minimal pairs, a line each: the good sentence, a tab, the bad one.",
     "endings_file": "Beginnings with their endings: CODAH's or SWAG's layout.",
     "workdir": "Directory of a fine-tuned run, whose heads head_importance and pruning examine instead of "
@@ -44,10 +46,10 @@ _HELP = {
     "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
     "max_sentences": "Number of sentences that are read from each file; 0: all; -1: the number that suits the "
     "analysis, mostly all. Remarks say what was read and what was left out.",
-    "num_seeds": "Seeds of probes and random baselines.",
+    "num_seeds": "Number of seeds of probes and random baselines.",
     "probe_rank": "Dimensions that the structural probe maps to.",
-    "prune_percent": "Share of the heads that are removed.",
-    "seed": "The first of them.",
+    "prune_percent": "Share of the heads to remove, in percent.",
+    "seed": "The first seed.",
 }
 _LOWEST = {"num_seeds": 1, "probe_rank": 1, "max_sentences": -1}
 _DEFAULTS = Options()
@@ -107,7 +109,7 @@ def _files_of_others(output_dir, names):
         if f"{name}.json" in present:
             try:
                 own |= {f"{name}.json", "report.html", *read_json(os.path.join(output_dir, f"{name}.json"))["files"]}
-            except (UserError, KeyError, TypeError):  # a file of another program, or one that was cut off
+            except (UserError, KeyError, TypeError):  # a file of another program, or an incomplete file
                 continue
     named = [file for file in present if any(re.match(rf"{name}[_.]", file) for name in names) or file == "report.html"]
     return [os.path.join(output_dir, file) for file in named if file not in own]
@@ -125,16 +127,13 @@ def _check_inputs(options, studies):
     for name, study in zip(_WHAT.value, studies, strict=True):
         for need in study.NEEDS:
             if not getattr(options, need):
-                raise UserError(f"--{need} is missing, which --what={name} reads; it says: {flags.FLAGS[need].help}")
+                raise UserError(f"--{need} is missing, which --what={name} reads; its help: {flags.FLAGS[need].help}")
         if hasattr(study, "check"):
             study.check(options)
     for train, dev in (("train_file", "dev_file"), ("ner_train_file", "ner_dev_file")):
         paths = [getattr(options, name) for name in (train, dev)]
         if all(paths) and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
-            raise UserError(
-                f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; "
-                "give a file of such"
-            )
+            raise UserError(f"--{dev}={paths[1]}: is also the --{train}; give a file of other sentences to measure on")
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
+from pipelines.plurals import counted
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary to check, one piece a line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
-_INPUT_FILES = flags.DEFINE_list("input_files", [], "Text to cut: files, globs or directories, comma-separated.")
+_INPUT_FILES = flags.DEFINE_list("input_files", [], "Text to split: files, globs or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for report.txt, report.json and report.png.")
@@ -32,7 +33,7 @@ _NUM_LONGEST_SPLITS = flags.DEFINE_integer(
 written_places.define_overwrite()
 _EXAMPLES = 10
 _REPORTS = ("report.txt", "report.json", "report.png")
-# A vocabulary with its own casing has a smaller share of entries that no text can produce.
+# If --do_lower_case fits a vocabulary, the share of its entries that no text can produce is smaller.
 _SUSPICIOUS_SHARE = 0.25
 
 
@@ -79,7 +80,7 @@ def check_file(vocab_file: str) -> None:
         print(f"fault: {fault}", flush=True)
     if faults:
         raise UserError(
-            f"vocabulary {vocab_file}: not usable, {len(faults):,} fault{'s' * (len(faults) > 1)} (listed "
+            f"vocabulary {vocab_file}: not usable, {counted(len(faults), 'fault')} (listed "
             "above); expected one UTF-8 piece a line, each once, with [PAD] first and [UNK], [CLS], [SEP], "
             "[MASK] among them"
         )
@@ -106,7 +107,7 @@ def notes(pieces: Sequence[str], do_lower_case: bool) -> Iterator[str]:
     )
     share = len(never) / len(pieces)
     if share > _SUSPICIOUS_SHARE and do_lower_case and len(never_produced(pieces, False)) < len(never) / 2:
-        yield f"note: that is {share:.0%} of it; if the vocabulary is cased, give --nodo_lower_case"
+        yield f"note: this is {share:.0%} of the entries; if the vocabulary is cased, give --nodo_lower_case"
 
 
 def write_report(report: dict, lines: Sequence[str], vocab_file: str, output_dir: str) -> None:

@@ -28,24 +28,26 @@ flags.DEFINE_string("input", "", "The model to read.")
 _TO = flags.DEFINE_enum("to", None, _FORMATS, "Layout to write.")
 _OUTPUT = flags.DEFINE_string("output", "", "Directory to write, a new one.")
 _ALLOW_MISSING = flags.DEFINE_list("allow_missing", [], f"Parts that --input need not have: {', '.join(PARTS[1:])}.")
-_ALLOW_UNEXPECTED = flags.DEFINE_bool("allow_unexpected", False, "Leave out tensors that nothing here stands for.")
+_ALLOW_UNEXPECTED = flags.DEFINE_bool("allow_unexpected", False, "Leave out tensors that have no place in this model.")
 _CHECK = flags.DEFINE_bool("check", False, "Compare all outputs with those of the source's own implementation.")
-_REFERENCE = flags.DEFINE_string("reference_python", "", "An interpreter that has that implementation.")
+_REFERENCE = flags.DEFINE_string(
+    "reference_python", "", "Python interpreter that has the source's own implementation, for --check."
+)
 _PARITY = flags.DEFINE_bool(
-    "write_parity", False, "Lay inputs and outputs beside what is written, for --check elsewhere."
+    "write_parity", False, "Write inputs and outputs beside the weights, for --check on another machine."
 )
 _VOCAB_FILE = flags.DEFINE_string(
-    "vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one."
+    "vocab_file", "", "Give the model this vocabulary, longer or shorter than its own; extend_vocab makes one."
 )
 _POSITIONS = flags.DEFINE_integer(
     "max_position_embeddings", None, "Number of positions of the new model.", lower_bound=1
 )
-_LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
+_LAYERS = flags.DEFINE_list("keep_layers", [], "Keep only these layers, counted from 0, such as 0,2,4 of six.")
 _HEADS = flags.DEFINE_string(
     "prune_heads",
     "",
-    "Leave out attention heads, LAYER:HEAD,HEAD;LAYER:HEAD from 0, such as 0:1,3;2:5; "
-    "analyze --what=pruning says which. With --to=workdir a fine-tuned run stays one.",
+    "Remove attention heads: LAYER:HEAD,HEAD;LAYER:HEAD, counted from 0, such as 0:1,3;2:5; "
+    "analyze --what=pruning prints them. With --to=workdir, a fine-tuned run stays a fine-tuned run.",
 )
 _TIE = flags.DEFINE_bool(
     "tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table."
@@ -54,7 +56,7 @@ _TABLE = flags.DEFINE_enum(
     "keep_table",
     "",
     ("", "word_embeddings", "output_embeddings"),
-    "Which of two different tables stays when they are tied.",
+    "The table that stays when --tie_word_embeddings=true ties two different tables.",
 )
 _DROP = flags.DEFINE_list("drop_parts", [], "Leave out: pooler, masked_lm, next_sentence, classifier.")
 
@@ -63,8 +65,8 @@ def main(arguments: list[str]) -> None:
     (source,) = app.required("input")
     if bool(_TO.value) != bool(_OUTPUT.value):
         raise UserError(
-            f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither for a look "
-            "at --input"
+            f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither to only "
+            "read --input"
         )
     if not all(index.isdecimal() for index in _LAYERS.value):
         raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
@@ -75,7 +77,7 @@ def main(arguments: list[str]) -> None:
         ("keep_table", _TIE.value, "--tie_word_embeddings=true"),
     ):
         if flags.FLAGS[name].value and not needed:
-            raise UserError(f"--{name} does nothing without {by}; give that too, or leave it out")
+            raise UserError(f"--{name} does nothing without {by}; give {by}, or leave out --{name}")
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
         from keras_bert_app.interop import load, parity
@@ -96,7 +98,7 @@ def main(arguments: list[str]) -> None:
         print("\n".join(lines), flush=True)
     if weights.vocabulary is None and vocabulary_bytes is not None:
         weights, vocabulary_bytes = load.with_vocabulary(weights, vocabulary_bytes), None
-        print(f"--vocab_file is taken as the vocabulary of {source}, which has none", flush=True)
+        print(f"{source} has no vocabulary, so --vocab_file becomes its vocabulary", flush=True)
     for operation in _operations(vocabulary_bytes, pruned):
         weights, line = operation(weights)
         print(line, flush=True)
@@ -128,8 +130,8 @@ def _write_pruned_run(source, pruned):
     ):
         if flag.present:
             raise UserError(
-                f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; leave "
-                "it out"
+                f"--{flag.name}: does not go together with --prune_heads, because {source} is a fine-tuned run; leave "
+                f"out --{flag.name}"
             )
     print("\n".join(pruned_runs.write(source, pruned, _OUTPUT.value)))
 
@@ -140,9 +142,7 @@ def _heads_of(text: str) -> dict[int, list[int]]:
     for entry in filter(None, text.split(";")):
         layer, _, heads = entry.partition(":")
         if not all(number.isdecimal() for number in (layer, *heads.split(","))):
-            raise UserError(
-                f"--prune_heads={text}: {entry!r} is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5, all from 0"
-            )
+            raise UserError(f"--prune_heads={text}: {entry!r} is not LAYER:HEAD,HEAD; count from 0, as in 0:1,3;2:5")
         heads_by_layer.setdefault(int(layer), []).extend(map(int, heads.split(",")))
     return heads_by_layer
 

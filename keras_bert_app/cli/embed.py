@@ -17,12 +17,14 @@ from keras_bert_app.vectors import text_sources
 from pipelines.text.text_files import ReaderCounts
 
 _SAVED_MODEL = flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
-_INIT_CHECKPOINT = flags.DEFINE_string("init_checkpoint", "", "Instead: a model in any layout that convert reads.")
+_INIT_CHECKPOINT = flags.DEFINE_string(
+    "init_checkpoint", "", "Instead of --saved_model: a model in any layout that convert reads."
+)
 _POOLING_FLAGS = pooling_flags.define()
 flags.DEFINE_string("input_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
-_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "auto (by the name), lines or jsonl.")
+_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the texts: auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
-flags.DEFINE_string("output_file", "", "Where the vectors go: X.npy or X.tsv.")
+flags.DEFINE_string("output_file", "", "File for the vectors: X.npy or X.tsv.")
 written_places.define_overwrite()
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
 
@@ -59,10 +61,7 @@ def _check_flags(input_file, output_file):
         )
     given = [flag.name for flag in _POOLING_FLAGS if flag.present]
     if _SAVED_MODEL.value and given:
-        raise UserError(
-            f"--{given[0]} goes with --init_checkpoint; what {_SAVED_MODEL.value} computes was settled when it "
-            "was exported"
-        )
+        raise UserError(f"--{given[0]} goes with --init_checkpoint; the export {_SAVED_MODEL.value} has its own")
     if not output_file.endswith((".npy", ".tsv")):
         raise UserError(f"--output_file={output_file}: give a name that ends in .npy (for numpy) or .tsv (text)")
     if os.path.realpath(input_file) == os.path.realpath(output_file):

@@ -25,22 +25,24 @@ from keras_bert_app.recipes import load_recipe, recipe_names
 from pipelines import storage
 
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
-_RECIPE = flags.DEFINE_string("recipe", "", f"Values instead of the defaults: {', '.join(recipe_names())}.")
-_HARDWARE = flags.DEFINE_string("hardware", "", f"Devices, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
+_RECIPE = flags.DEFINE_string("recipe", "", f"Recipe that sets other defaults: {', '.join(recipe_names())}.")
+_HARDWARE = flags.DEFINE_string(
+    "hardware", "", f"Kind and number of the devices, as in v5e-8. Kinds: {', '.join(hardware.DEVICES)}."
+)
 _PEAK = flags.DEFINE_float(
     "peak_gflops",
     0.0,
-    "10^9 FLOP a second of one device, instead of the published figure; for a CPU what a large matrix product reaches.",
+    "10^9 FLOP/s of one device, instead of the published figure; for a CPU, the speed of a large matrix product.",
     lower_bound=0.0,
 )
 _MEMORY = flags.DEFINE_float(
-    "memory_gb", 0.0, "10^9 bytes of one device, instead of the published figure.", lower_bound=0.0
+    "memory_gb", 0.0, "Memory of one device in 10^9 bytes, instead of the published figure.", lower_bound=0.0
 )
 # The project's goal on accelerators is half of the peak at 128 tokens in bfloat16 (docs/results/speed.md).
 _UTILIZATION = flags.DEFINE_float(
     "utilization",
     0.4,
-    "Share of the peak that a step reaches. An assumption: docs/results has what was measured.",
+    "Share of the peak that a step reaches. The default is an assumption; docs/results/speed.md has measured shares.",
     0.0,
     1.0,
 )
@@ -48,16 +50,21 @@ _STEPS = flags.DEFINE_integer("num_train_steps", None, "Steps of the run.", lowe
 _WORDS = flags.DEFINE_float(
     "corpus_words",
     0.0,
-    "In place of --num_train_steps: words of the text that is read, --num_epochs times.",
+    "Instead of --num_train_steps: number of words of the text. The run reads the text --num_epochs times.",
     lower_bound=0.0,
 )
-_EPOCHS = flags.DEFINE_float("num_epochs", None, f"With --corpus_words. Default: {Work.num_epochs:g}.", lower_bound=0.0)
+_EPOCHS = flags.DEFINE_float(
+    "num_epochs",
+    None,
+    f"With --corpus_words: how many times the run reads the text. Default: {Work.num_epochs:g}.",
+    lower_bound=0.0,
+)
 _POSITIONS = flags.DEFINE_float(
     "positions_per_word",
     None,
-    "With --corpus_words: positions of rows, padding and random segments included, that a "
-    "word between spaces takes. Default: English Wikipedia's with next sentences, 2.28 at 128 tokens a row and 4.78 "
-    "at 512; of other rows none was measured, so that it must be given.",
+    "With --corpus_words: number of positions, with padding and random segments, for each word between spaces. "
+    "Default: 2.28 at 128 tokens a row and 4.78 at 512 (English Wikipedia, next sentences). Other rows have no "
+    "measured value, so they need this flag.",
     lower_bound=0.01,
 )
 _PRICE = flags.DEFINE_float("price_per_hour", None, "Price of a device for an hour, in any currency.", lower_bound=0.0)
@@ -125,7 +132,7 @@ def _work(recipe, run):
     """Returns the length of the run from the flags, else from the recipe."""
     word_options = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
     if word_options and not _WORDS.value:
-        raise UserError(f"--{next(iter(word_options))} says nothing without --corpus_words; give it too")
+        raise UserError(f"--{next(iter(word_options))} has no meaning without --corpus_words; give both")
     given = [
         name
         for name, value in (

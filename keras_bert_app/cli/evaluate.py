@@ -12,13 +12,14 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import answer_flags, app, written_places
+from pipelines.plurals import counted
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 _DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; by default the run's own.")
-_SPLIT = flags.DEFINE_string("split", "dev", "train, dev, test, or another that the task has.")
+_SPLIT = flags.DEFINE_string("split", "dev", "train, dev, test, or another split of the task.")
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "A labelled file, instead of --data_dir and --split.")
 _OUTPUT_DIR = flags.DEFINE_string(
-    "output_dir", "", "Where predictions, probabilities and scores go; by default nowhere."
+    "output_dir", "", "Directory for predictions, probabilities and scores; by default they are not written."
 )
 written_places.define_overwrite()
 _given = answer_flags.define()
@@ -45,14 +46,14 @@ def main(arguments: list[str]) -> None:
         split=None if _INPUT_FILE.value else _SPLIT.value,
         has_chosen=has_chosen,
     )
-    print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
+    print(f"{path}: {counted(len(examples), 'example')}{''.join('; ' + note for note in notes)}")
     low, high = run.interval(examples, predicted)
     metric = run.task.metrics[0]
     for name, value in scores.items():
         print(f"  {name} {value:.4f}{f' (95 % interval {low:.4f} to {high:.4f})' if name == metric else ''}")
     if _OUTPUT_DIR.value:
-        found = {"file": path, "examples": len(examples), **scores, f"{metric}_interval": [low, high]}
-        names = run.write(_OUTPUT_DIR.value, examples, predicted, scores=found)
+        figures = {"file": path, "examples": len(examples), **scores, f"{metric}_interval": [low, high]}
+        names = run.write(_OUTPUT_DIR.value, examples, predicted, scores=figures)
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 
 

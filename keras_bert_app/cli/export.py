@@ -15,12 +15,12 @@ from keras_bert_app.errors import UserError
 flags.DEFINE_string(
     "workdir", "", "Work directory of a run, one of its checkpoints, or a model in any layout that convert reads."
 )
-flags.DEFINE_string("export_dir", "", "Directory that versions are written below, such as saved_models/NAME.")
+flags.DEFINE_string("export_dir", "", "Directory for the versions, such as saved_models/NAME.")
 _KIND = flags.DEFINE_enum(
     "kind",
     "auto",
     ["auto", "embeddings"],
-    "auto: what the model was trained for, and the encoder over ids; embeddings: vectors of texts.",
+    "auto: what the model was trained for, over raw text, and an export over ids; embeddings: vectors of texts.",
 )
 _TOP_K = flags.DEFINE_integer("top_k", None, "Pieces for each [MASK]; 5 by default.", lower_bound=1)
 _MAX_WINDOWS = flags.DEFINE_integer(
@@ -32,8 +32,8 @@ _MAX_WINDOWS = flags.DEFINE_integer(
 _LITERT = flags.DEFINE_bool(
     "litert",
     False,
-    "Also convert what takes ids to LiteRT (TensorFlow Lite): model.tflite beside it; "
-    "`embed` and `search` are faster with it.",
+    "Also write model.tflite, a LiteRT (TensorFlow Lite) model over ids, into the export. "
+    "`embed` and `search` are faster with this file.",
 )
 _POOLING_FLAGS = pooling_flags.define()
 
@@ -41,24 +41,24 @@ _POOLING_FLAGS = pooling_flags.define()
 def main(arguments: list[str]) -> None:
     workdir, export_dir = app.required("workdir", "export_dir")
     if _KIND.value != "embeddings":
-        _refuse(*_POOLING_FLAGS, whose="--kind=auto; it is for --kind=embeddings")
+        _refuse(*_POOLING_FLAGS, kind="--kind=auto; it is for --kind=embeddings")
     with app.quiet_start():
         from keras_bert_app.export import finetuned_export, pretrained_export, sentence_vectors
     if _KIND.value == "embeddings":
-        _refuse(_TOP_K, _MAX_WINDOWS, whose="vectors of texts; leave it out")
+        _refuse(_TOP_K, _MAX_WINDOWS, kind="vectors of texts; leave it out")
         written = [
             sentence_vectors.export_embeddings(
                 workdir, export_dir, pooling_flags.pooling(_POOLING_FLAGS), print, _LITERT.value
             )
         ]
     elif finetuned_export.is_finetuned(workdir):
-        _refuse(_TOP_K, whose="a fine-tuned run; leave it out")
+        _refuse(_TOP_K, kind="a fine-tuned run; leave it out")
         written = finetuned_export.export_finetuned(
             workdir, export_dir, _MAX_WINDOWS.value or finetuned_export.MAX_WINDOWS, _LITERT.value
         )
     else:
         finetuned_export.refuse_single_checkpoint(workdir)
-        _refuse(_MAX_WINDOWS, whose="a pre-trained model; leave it out")
+        _refuse(_MAX_WINDOWS, kind="a pre-trained model; leave it out")
         written = pretrained_export.export_pretrained(
             workdir, export_dir, _TOP_K.value or pretrained_export.TOP_K, print, _LITERT.value
         )
@@ -68,10 +68,10 @@ def main(arguments: list[str]) -> None:
         print(f"exported {directory}")
 
 
-def _refuse(*given, whose):
+def _refuse(*given, kind):
     for flag in given:
         if flag.present:
-            raise UserError(f"--{flag.name}: says nothing for {whose}")
+            raise UserError(f"--{flag.name}: has no meaning for {kind}")
 
 
 if __name__ == "__main__":

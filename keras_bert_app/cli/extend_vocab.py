@@ -1,4 +1,4 @@
-"""Adds the words of a domain to an existing vocabulary. New words fill its [unusedN] entries first.
+"""Adds the words of a domain to a vocabulary. New words first replace its [unusedN] entries.
 
 python -m keras_bert_app.cli.extend_vocab --vocab_file=vocab.txt --input_files='texts/*.txt' --num_words=1000 \\
     --output_file=extended.txt
@@ -20,7 +20,7 @@ from pipelines import storage
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
-flags.DEFINE_string("vocab_file", "", "Vocabulary to extend; it is not changed.")
+flags.DEFINE_string("vocab_file", "", "Vocabulary to extend. The command does not change this file.")
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
@@ -29,7 +29,7 @@ _WORDS_FILE = flags.DEFINE_string("words_file", "", "File for all added words wi
 _NUM_WORDS = flags.DEFINE_integer("num_words", 1000, "Words to add.")
 _MIN_COUNT = flags.DEFINE_integer("min_count", 5, "The fewest occurrences of a word that is added.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
-_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to choose from, drawn by document; 0 for all.")
+_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "MB of whole documents to choose from; 0: all.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 written_places.define_overwrite()
 _WORDS_SHOWN = 30
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
             output_files.check_apart(path, name, _INPUT_FILES.value, files)
         for other in others if path and not storage.is_remote(path) else ():
             if os.path.realpath(path) == os.path.realpath(flags.FLAGS[other].value):
-                raise UserError(f"--{name}={path} is the --{other} too, which would be lost; give another name")
+                raise UserError(f"--{name}={path} is also the --{other}, which would be lost; give another name")
     for name in ("output_file", "words_file"):
         if path := flags.FLAGS[name].value:
             output_files.make_place_for(path, name)
@@ -86,7 +86,10 @@ def _report_lines(extension: Any, output_file: str) -> Iterator[str]:
         f"{extension.num_appended:,} at the end"
     )
     if len(extension.added) < _NUM_WORDS.value:
-        yield f"fewer than {_NUM_WORDS.value:,}: no other word occurs {_MIN_COUNT.value} times or more and is cut"
+        yield (
+            f"fewer than {_NUM_WORDS.value:,}: no other word that is split into pieces occurs at least "
+            f"{_MIN_COUNT.value} times"
+        )
     before, after = extension.before, extension.after
     yield (
         f"on {before.words:,} words: {before.pieces:,} pieces -> {after.pieces:,}, "
@@ -94,7 +97,7 @@ def _report_lines(extension: Any, output_file: str) -> Iterator[str]:
         f"[UNK] {before.unknown_words:,} -> {after.unknown_words:,}"
     )
     if extension.num_dropped:
-        yield f"without {extension.num_dropped:,} words that were too rare to be kept in memory"
+        yield f"these counts leave out {extension.num_dropped:,} words that were too rare to be kept in memory"
     if extension.num_appended:
         yield (
             f"warning: vocab_size {extension.old_size:,} -> {extension.new_size:,}: the embedding table of a model "

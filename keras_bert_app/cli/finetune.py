@@ -4,7 +4,7 @@ To learn the labels of texts in tables (train.csv or train.tsv, and dev.csv or d
 python -m keras_bert_app.cli.finetune --task=classification --data_dir=tickets --text_columns=subject,body \\
     --label_column=team --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets
 
-To learn from one file, with a twentieth of its rows for the development examples; this file does not name its columns:
+To learn from one file whose columns have no names, with a twentieth of its rows as the development examples:
 python -m keras_bert_app.cli.finetune --task=classification --data_dir=ag_news/train.csv --dev_fraction=0.05 \\
     --text_columns=1,2 --label_column=0 --init_checkpoint=runs/mine --workdir=runs/ag_news
 
@@ -27,11 +27,16 @@ from keras_bert_app.interop.hub import is_handle
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
 _NUM_SEEDS = flags.DEFINE_integer(
-    "num_seeds", 1, "Runs, each with a seed one higher, in WORKDIR/seed-N; with mean and deviation.", lower_bound=1
+    "num_seeds",
+    1,
+    "Number of runs, each with the next seed, in WORKDIR/seed-N. The last lines show their mean and deviation.",
+    lower_bound=1,
 )
 _LIST_TASKS = flags.DEFINE_bool("list_tasks", False, "Print the tasks and end.")
 _RANDOM = flags.DEFINE_bool(
-    "random_init", False, "Only the shape and vocabulary of --init_checkpoint; its weights not, for a baseline."
+    "random_init",
+    False,
+    "Take only the shape and vocabulary of --init_checkpoint, not its weights. This gives a baseline.",
 )
 _CONFIG = flags.DEFINE_string(
     "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."

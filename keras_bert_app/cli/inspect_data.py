@@ -27,18 +27,20 @@ from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
-_WORKDIR = flags.DEFINE_string("workdir", "", "Directory of a run whose data are shown; or else --corpus_dir.")
+_WORKDIR = flags.DEFINE_string("workdir", "", "Directory of the run whose examples are shown; else give --corpus_dir.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary, with --corpus_dir.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased, with --corpus_dir.")
 _NUM = flags.DEFINE_integer("num", 5, "How many examples are shown.", lower_bound=0)
-_STEP = flags.DEFINE_integer("step", None, "Begin with what is trained on after this step.", lower_bound=0)
+_STEP = flags.DEFINE_integer("step", None, "Begin with the examples that follow this training step.", lower_bound=0)
 _POSITION = flags.DEFINE_list("position", None, "Begin at a position of a checkpoint's manifest: epoch,block,offset.")
 _STATISTICS_BATCHES = flags.DEFINE_integer(
     "statistics_batches", 1000, "Batches that are counted; 0: no statistics.", lower_bound=0
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for statistics.json and statistics.png.")
 written_places.define_overwrite()
-_COLOR = flags.DEFINE_enum("color", "auto", screen.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
+_COLOR = flags.DEFINE_enum(
+    "color", "auto", screen.COLORS, "When to print colours. auto: on a terminal, unless NO_COLOR is set."
+)
 _wanted = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
 
 
@@ -84,7 +86,7 @@ def _checked_run() -> PretrainingConfig | None:
         for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):
             missing = [part for part in path.split(",") if part and not storage.exists(part)]
             if missing:
-                raise UserError(f"--{flag}={missing[0]}: is not there; give a path that can be read")
+                raise UserError(f"--{flag}={missing[0]}: does not exist; give a path that can be read")
         if len(set(run.corpus_dir)) < len(run.corpus_dir):
             raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
         return run
@@ -101,7 +103,7 @@ def _checked_run() -> PretrainingConfig | None:
     for name in run.contradictions(wanted):
         raise UserError(
             f"--workdir={_WORKDIR.value} holds a run with {name}={getattr(run, name)}, but "
-            f"--{name}={wanted[name]} was asked for; {advice}"
+            f"--{name}={wanted[name]} was given; {advice}"
         )
     return None
 
@@ -166,7 +168,7 @@ def show_and_count(source: Any, position: tuple[int, ...] | None) -> dict | None
 def _stream(source: Any, step: int, position: tuple[int, ...] | None) -> tuple[tuple, Iterator]:
     """Returns (position, iterator of the batches from there).
 
-    It makes and drops the batches between the last checkpoint and `step`.
+    The function makes and drops the batches between the last checkpoint and `step`.
     """
     from keras_bert_app.inspection import source as sources
 

@@ -17,10 +17,12 @@ from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 from keras_bert_app.training import local_cluster
 
-_NUM_WORKERS = flags.DEFINE_integer("num_workers", 2, "Processes.", lower_bound=1)
-_MAX_RESTARTS = flags.DEFINE_integer("max_restarts", 3, "How often all start again after one died.", lower_bound=0)
+_NUM_WORKERS = flags.DEFINE_integer("num_workers", 2, "Number of processes.", lower_bound=1)
+_MAX_RESTARTS = flags.DEFINE_integer(
+    "max_restarts", 3, "How many times all workers restart after one of them died.", lower_bound=0
+)
 _GRACE_SECONDS = flags.DEFINE_float(
-    "grace_seconds", 5.0, "When one has died: time from SIGTERM to SIGKILL for the others.", lower_bound=0.0
+    "grace_seconds", 5.0, "Time from SIGTERM to SIGKILL when the launcher ends the workers.", lower_bound=0.0
 )
 _VERBS = ("pretrain", "finetune", "evaluate", "predict")
 
@@ -52,7 +54,8 @@ def worker_command(arguments: Sequence[str]) -> list[str]:
     verb, *verb_flags = arguments
     if verb not in _VERBS:
         raise UserError(
-            f'{verb!r} after "--" is no command that several workers run; expected {", ".join(_VERBS)}, as in {example}'
+            f'{verb!r} after "--" is not a command that several workers run; '
+            f"expected {', '.join(_VERBS)}, as in {example}"
         )
     strategies = [value for flag, value in _flag_values(verb_flags) if flag == "strategy"]
     if any(value not in ("multi_worker", "auto") for value in strategies):

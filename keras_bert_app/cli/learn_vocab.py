@@ -19,7 +19,7 @@ _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON lin
 flags.DEFINE_string("vocab_file", "", "File to write, one piece a line.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Entries wanted, special pieces included.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
-_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to learn from, drawn by document; 0 for all.")
+_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "MB of whole documents to learn from; 0: all.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 written_places.define_overwrite()
 
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     if _VOCAB_SIZE.value <= len(SPECIAL_PIECES):
         raise UserError(
             f"--vocab_size={_VOCAB_SIZE.value} has no room beside the {len(SPECIAL_PIECES)} special "
-            "pieces; ask for a few thousand or more"
+            "pieces; give a few thousand or more"
         )
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
@@ -49,13 +49,13 @@ def main(arguments: list[str]) -> None:
     print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {len(files):,} files")
     if num_unused := sum(UNUSED_PIECE.fullmatch(piece) is not None for piece in pieces):
         print(
-            f"{num_unused:,} of them are [unused] entries: the text gives no more than {len(pieces) - num_unused:,} "
-            f"pieces, so that --vocab_size={len(pieces) - num_unused} is enough, unless words are to be added later"
+            f"{num_unused:,} of the pieces are [unused] entries: the text gives only {len(pieces) - num_unused:,} "
+            f"pieces, so --vocab_size={len(pieces) - num_unused} is enough, unless you want to add words later"
         )
     if counted.num_dropped:
         print(
-            f"{counted.num_dropped:,} of these words were too rare to be kept in memory; --sample_megabytes "
-            "takes less text"
+            f"{counted.num_dropped:,} of these words were too rare to be kept in memory; a lower --sample_megabytes "
+            "reads less text"
         )
 
 

@@ -18,11 +18,14 @@ from absl import flags
 from keras_bert_app.cli.common import answer_flags, app, output_files, raw_text_flags, written_places
 from keras_bert_app.errors import UserError
 from pipelines import storage
+from pipelines.plurals import counted
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "A file in the layout of the task; it needs no labels.")
 raw_text_flags.define()
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where predictions and probabilities.jsonl go.")
+_OUTPUT_DIR = flags.DEFINE_string(
+    "output_dir", "", "Directory for predictions and probabilities.jsonl; for raw texts, answers.jsonl."
+)
 written_places.define_overwrite()
 _given = answer_flags.define()
 _ANSWERS = "answers.jsonl"
@@ -49,7 +52,7 @@ def main(arguments: list[str]) -> None:
         message = advice_of_trained_run(str(error), run.run.text_columns)
         is_about_a_line = message.startswith(f"{input_file}:") and "--text_file" not in message
         raise UserError(f"{message}; plain texts go into --text_file" if is_about_a_line else message) from None
-    print(f"{input_file}: {count:,} examples{''.join('; ' + note for note in notes)}")
+    print(f"{input_file}: {counted(count, 'example')}{''.join('; ' + note for note in notes)}")
     print(f"wrote {output_dir}: {', '.join(names)}")
 
 
@@ -59,7 +62,7 @@ def _answer_texts(workdir):
     if _INPUT_FILE.value:
         raise UserError("--input_file and raw texts were both given; give one of them")
     if given["together"]:
-        raise UserError("--ensemble is for --input_file; the best seed answers raw texts; leave it out")
+        raise UserError("--ensemble is for --input_file; the best seed alone answers raw texts; leave out --ensemble")
     raw_text_flags.check()
     output_dir, path = _OUTPUT_DIR.value, os.path.join(_OUTPUT_DIR.value, _ANSWERS)
     if output_dir:

@@ -6,7 +6,7 @@ The command writes train-*.tfrecord, heldout-*.tfrecord, manifest.json, and the 
 report.png to --output_dir. `pretrain --corpus_dir` reads that directory. Words are counted as BERT's tokenizer splits
 text: a punctuation mark or a Chinese character is a word of its own. The memory use is bounded for texts of any size.
 The disk use is about 2.3 times the text while the command runs. The same command resumes a run that was stopped or
-killed; in a remote directory it starts anew.
+killed. In a remote directory it starts again from the beginning.
 """
 
 import os
@@ -21,19 +21,20 @@ from keras_bert_app.cli.common import app, input_text, written_places
 from keras_bert_app.terminal.progress import ReadingProgress
 from pipelines import storage
 from pipelines.choices import SEGMENTERS
+from pipelines.plurals import counted
 from pipelines.text.readers import FORMATS
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
 flags.DEFINE_string("output_dir", "", "Directory of the corpus; must not hold one already.")
-_NUM_SHARDS = flags.DEFINE_integer("num_shards", None, "Files of training documents; by default one for every 8 MB.")
+_NUM_SHARDS = flags.DEFINE_integer("num_shards", None, "Number of training shards; by default one for every 8 MB.")
 _DEDUP = flags.DEFINE_enum(
     "dedup",
     "exact",
     ["exact", "near", "none"],
-    "Drop documents that are equal up to white space (exact); also those "
-    "of which about 0.8 of the runs of five words, or Chinese characters, are another's (near); or keep all (none).",
+    "Documents to drop. exact: copies that differ at most in white space. near: also documents that share about 80 % "
+    "of their runs of five words, or of five Chinese characters, with another document. none: no documents.",
 )
 _SEGMENTER = flags.DEFINE_enum(
     "segmenter",
@@ -44,7 +45,7 @@ _SEGMENTER = flags.DEFINE_enum(
 _HOLDOUT_FRACTION = flags.DEFINE_float("holdout_fraction", 0.02, "Share of documents that training never sees.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the shuffle and of the choice of held-out documents.")
 _STRICT = flags.DEFINE_bool("strict", False, "Stop at invalid UTF-8 instead of replacing and counting it.")
-_WORKERS = flags.DEFINE_integer("workers", None, "Threads at work, by default one a core; the result does not change.")
+_WORKERS = flags.DEFINE_integer("workers", None, "Threads; by default one a core. They do not change the result.")
 
 
 class _Stopped(BaseException):
@@ -118,17 +119,13 @@ def _total_bytes(files: Sequence[str]) -> int | None:
     return total
 
 
-def _plural(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
-
-
 def _print_summary(output_dir, manifest, seconds):
     from pipelines.corpus.manifest import FAULTS, LEAST_SHARE_WITH_PAIRS, most_with_two_sentences, overlap_text
 
     counts = manifest["counts"]
     megabytes = counts["bytes"] / 1e6
     print(
-        f"read {_plural(counts['files'], 'file')}, {counts['documents']:,} documents, {megabytes:,.1f} MB in "
+        f"read {counted(counts['files'], 'file')}, {counted(counts['documents'], 'document')}, {megabytes:,.1f} MB in "
         f"{seconds:,.1f} s ({megabytes / seconds:,.1f} MB/s, start included)"
     )
     for name, meaning in FAULTS:
@@ -137,17 +134,18 @@ def _print_summary(output_dir, manifest, seconds):
     for split, name in (("train", "for training"), ("heldout", "held out")):
         part = manifest[split]
         print(
-            f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences, {part['words']:,} words "
-            f"in {_plural(len(part['shards']), 'shard')}, {part['bytes'] / 1e6:,.1f} MB"
+            f"{name}: {counted(part['documents'], 'document')}, {counted(part['sentences'], 'sentence')}, "
+            f"{counted(part['words'], 'word')} "
+            f"in {counted(len(part['shards']), 'shard')}, {part['bytes'] / 1e6:,.1f} MB"
         )
     if most_with_two_sentences(manifest["train"]) < LEAST_SHARE_WITH_PAIRS:
         print(
-            "hardly a document has two sentences, so pretrain can use this corpus with --sentence_objective=sop or "
-            "none, but not with nsp; another --input_format may read the text as it is meant"
+            "too few documents have two sentences, so pretrain can use this corpus with --sentence_objective=sop or "
+            "none, but not with nsp; another --input_format may fit the text better"
         )
     if line := overlap_text(manifest):
         print(f"  {line}")
-    print(f"{output_dir}: done; report.txt and report.png there show what is in it")
+    print(f"{output_dir}: done; its report.txt and report.png describe the corpus")
 
 
 if __name__ == "__main__":

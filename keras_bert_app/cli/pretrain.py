@@ -43,7 +43,7 @@ from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, pars
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
-_RECIPE = flags.DEFINE_string("recipe", "", f"Values instead of the defaults: {', '.join(recipe_names())}.")
+_RECIPE = flags.DEFINE_string("recipe", "", f"Recipe that sets other defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
     dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
 )
@@ -65,7 +65,7 @@ def main(arguments):
     if not goes_on:  # `resumed` below checks the values for a run that goes on
         PretrainingConfig(**wanted)  # reports a bad value before anything is read
         if existing.is_started:
-            existing.config()  # raises if the directory is no run, but the model to start from, for example
+            existing.config()  # raises if the directory is not a run but, for example, the model to start from
     vocabulary, initial = _read_vocabulary(), None
     if goes_on:
         model_config, run = existing.resumed(_wanted_model(vocabulary, existing, recipe, wanted), wanted, vocabulary)
@@ -87,8 +87,8 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
     run.check_read(_given_for_run())
     if run.allow_missing and not run.init_checkpoint:
         raise UserError(
-            f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; "
-            "leave it out"
+            f"--allow_missing={','.join(run.allow_missing)}: has no meaning without --init_checkpoint; leave out "
+            "--allow_missing"
         )
     initial = None
     if run.init_checkpoint:
@@ -128,14 +128,14 @@ def _quiet_start() -> Iterator[None]:
 def _check_text(run: PretrainingConfig, goes_on: bool) -> None:
     """Raises UserError unless the flags name exactly one text."""
     if bool(run.input_files) == bool(run.corpus_dir):
-        raise UserError("give the text as either --input_files or --corpus_dir, and not as both")
+        raise UserError("give the text as --input_files or as --corpus_dir, but not as both")
     if len(set(run.corpus_dir)) < len(run.corpus_dir):
         raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
         if run.corpus_dir and not goes_on and name in _given_for_run():
             raise UserError(
-                f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by "
-                "prepare_corpus, so leave it out"
+                f"--{name}={getattr(run, name)}: is for --input_files; prepare_corpus has fixed it in --corpus_dir, "
+                f"so leave out --{name}"
             )
 
 
@@ -160,8 +160,8 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
         num_pieces = len(parse_vocabulary(vocabulary)[0])
         if num_pieces > initial_config.vocab_size:
             raise UserError(
-                f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries but --init_checkpoint="
-                f"{wanted['init_checkpoint']} {initial_config.vocab_size:,} rows; convert --vocab_file grows them"
+                f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries, but --init_checkpoint="
+                f"{wanted['init_checkpoint']} has {initial_config.vocab_size:,} rows; convert --vocab_file adds rows"
             )
         return initial_config.replace(**changes)
     earlier = existing.config()[0] if existing.is_started else None
@@ -178,20 +178,20 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
     # A table may have more rows than the vocabulary has entries. With fewer rows, ids would read out of bounds.
     if vocab_size is not None and vocab_size > config.vocab_size:
         raise UserError(
-            f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries but --config={name} has "
-            f"vocab_size {config.vocab_size:,}; raise it there"
+            f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries, but --config={name} has "
+            f"vocab_size {config.vocab_size:,}; raise vocab_size in that file"
         )
     return config
 
 
 def _check_same_arithmetic(config, source, init_checkpoint):
-    """Raises UserError if the weights need another value of a key that changes outputs, but no shape."""
+    """Raises UserError if the weights need another value of a key that changes the outputs but not the shapes."""
     for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:
             raise UserError(
-                f"{name} {ours!r} was asked for, but --init_checkpoint={init_checkpoint} has {theirs!r}; "
-                "leave --config and its keys out to take them from there"
+                f"{name} {ours!r} was given, but --init_checkpoint={init_checkpoint} has {theirs!r}; "
+                "leave out --config and the flags of its keys, so that --init_checkpoint gives these values"
             )
 
 

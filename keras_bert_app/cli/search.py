@@ -27,8 +27,8 @@ flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without
 flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the corpus: auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
-_VECTORS = flags.DEFINE_string("vectors", "", "The corpus's vectors, X.npy of embed.")
-_QUERY_FILE = flags.DEFINE_string("query_file", "", "File with a query a line; - for standard input.")
+_VECTORS = flags.DEFINE_string("vectors", "", "The .npy file that embed wrote for the corpus.")
+_QUERY_FILE = flags.DEFINE_string("query_file", "", "File with one query a line; - for standard input.")
 _TOP_K = flags.DEFINE_integer("top_k", 5, "How many texts are shown.", lower_bound=1)
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
 _FORMATS = ("table", "jsonl")
@@ -50,8 +50,10 @@ def main(queries: list[str]) -> None:
             cosines, rows = nearest_rows(query_vectors, vectors, _TOP_K.value)
             texts = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
             for query, query_cosines, query_rows in zip(batch, cosines.tolist(), rows.tolist(), strict=True):
-                found = [(row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True)]
-                sys.stdout.write(show(query, found))
+                nearest_texts = [
+                    (row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True)
+                ]
+                sys.stdout.write(show(query, nearest_texts))
             sys.stdout.flush()
             if truncated.any():
                 print(
@@ -80,7 +82,7 @@ def _check_flags(queries, corpus_file):
                 pass
     if not storage.is_remote(corpus_file) and _is_pipe_or_directory(corpus_file):
         raise UserError(
-            f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory"
+            f"--corpus_file={corpus_file}: cannot be read several times; give a regular file, not a pipe or directory"
         )
 
 
@@ -138,11 +140,11 @@ def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _table(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
+def _table(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]]) -> str:
     """Formats the query, and a line for each text: its cosine, its number from 1, and its beginning."""
     room = max(screen.columns() - 20, 40)
     lines = [_shown(query, room)]
-    for row, cosine, text in found:
+    for row, cosine, text in nearest_texts:
         lines.append(f"  {cosine:6.3f}  {row + 1:>9,}  {_shown(text, room)}")
     return "\n".join(lines) + "\n"
 
@@ -152,11 +154,11 @@ def _shown(text: bytes, room: int) -> str:
     return shown if len(shown) <= room else shown[: room - 3] + "..."
 
 
-def _jsonl(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
+def _jsonl(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]]) -> str:
     """Formats one JSON object: the query, and the nearest texts with their numbers from 1."""
     listed = [
         {"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
-        for row, cosine, text in found
+        for row, cosine, text in nearest_texts
     ]
     return json.dumps({"query": query.decode("utf-8", "replace"), "nearest": listed}, ensure_ascii=False) + "\n"
 

@@ -32,27 +32,29 @@ flags.DEFINE_list(
 flags.DEFINE_integer(
     "rest_api_timeout_in_ms",
     30_000,
-    "Longest time from a request's headers to its outputs, and again that a client may take to read its answer.",
+    "Longest time from a request's headers to its outputs. Then a client may take the same time to read its answer.",
     1,
 )
-flags.DEFINE_float("grace_seconds", 30, "Longest time from SIGTERM to the end; what is unanswered then is cut off.", 1)
+flags.DEFINE_float("grace_seconds", 30, "Longest time from SIGTERM to the end; then open requests are cut off.", 1)
 flags.DEFINE_bool("enable_batching", True, "Merge requests that wait at the same time into one batch.")
 flags.DEFINE_string("batching_parameters_file", "", "BatchingParameters in text form.")
-flags.DEFINE_float("file_system_poll_wait_seconds", 1, "Seconds between looks for new versions; 0: one look.", 0)
+flags.DEFINE_float(
+    "file_system_poll_wait_seconds", 1, "Seconds between looks for new versions; 0: only one look, at the start.", 0
+)
 flags.DEFINE_float(
     "model_config_file_poll_wait_seconds",
     1,
-    "Seconds between looks into --model_config_file for new, changed and removed models; 0: one look.",
+    "Seconds between looks into --model_config_file for new, changed and removed models; 0: only one look.",
     0,
 )
 flags.DEFINE_integer(
     "max_connections",
     1024,
-    "Connections at the same time, at most as many as `ulimit -n` leaves; then silent ones are closed.",
+    "Most connections at the same time, fewer if `ulimit -n` is low. When all are taken, a silent one is closed.",
     1,
 )
 flags.DEFINE_integer("max_request_bytes", 16 << 20, "Largest body of a request; beyond it the answer is 413.", 1)
-flags.DEFINE_integer("max_queued_requests", 512, "Requests that may be under way; beyond it the answer is 503.", 1)
+flags.DEFINE_integer("max_queued_requests", 512, "Most requests under way; beyond it the answer is 503.", 1)
 flags.DEFINE_integer(
     "max_request_tokens",
     1 << 23,
@@ -65,8 +67,8 @@ flags.DEFINE_integer(
 flags.DEFINE_bool(
     "allow_unverified",
     False,
-    "Serve also a SavedModel without the manifest.json that `export` writes; "
-    "a model is a program, so only one that you trust.",
+    "Serve also a SavedModel without the manifest.json that `export` writes. "
+    "A model is a program, so serve only a model that you trust.",
 )
 flags.DEFINE_bool("log_requests", False, "Print a line for each request.")
 

@@ -26,9 +26,11 @@ from pipelines.wordpiece.vocabulary import load_vocabulary
 flags.DEFINE_string("vocab_file", "", "Vocabulary, one piece a line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool(
-    "special_tokens_in_text", False, 'Whether a literal "[MASK]" is the mask instead of three ordinary words.'
+    "special_tokens_in_text",
+    False,
+    'Whether "[MASK]", or another special token, in a text is that token; otherwise it is three ordinary words.',
 )
-_INPUT_FILE = flags.DEFINE_string("input_file", "", "File to take line by line instead; - for standard input.")
+_INPUT_FILE = flags.DEFINE_string("input_file", "", "A file whose lines are the texts; - for standard input.")
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
 _FORMATS = ("table", "jsonl")
 _CHUNK_BYTES = 1 << 16  # size of the parts of a longer line

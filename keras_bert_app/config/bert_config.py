@@ -185,7 +185,7 @@ class BertConfig:
         self._check_heads()
         if self.hidden_act not in ACTIVATIONS:
             hint = (
-                "say gelu_tanh (Google's) or gelu_exact (Hugging Face's)"
+                "give gelu_tanh (Google's) or gelu_exact (Hugging Face's)"
                 if self.hidden_act == "gelu"
                 else nearest(self.hidden_act, ACTIVATIONS)
             )
@@ -195,7 +195,7 @@ class BertConfig:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected 0 <= p < 1")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0.0 < getattr(self, name) < 1.0:
-                raise UserError(f"config key {name!r} is {getattr(self, name)}; expected between 0 and 1")
+                raise UserError(f"config key {name!r} is {getattr(self, name)}; expected more than 0 and less than 1")
 
     def _check_heads(self):
         counts, layers, heads = self.num_heads_by_layer, self.num_hidden_layers, self.num_attention_heads
@@ -233,7 +233,7 @@ class BertConfig:
             UserError: the size is unknown.
         """
         if size not in SIZES:
-            raise UserError(f"config {size!r} is no published size: {nearest(size, SIZES)}")
+            raise UserError(f"config {size!r} is not a published size: {nearest(size, SIZES)}")
         layers, hidden, heads = SIZES[size]
         return cls(
             **{
@@ -260,9 +260,9 @@ class BertConfig:
         """
         for key, required in _REQUIRED_VALUES.items():
             if values.get(key, required) != required:
-                raise UserError(f"config key {key!r} is {values[key]!r}; only {required!r} is BERT as built here")
+                raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}, as in BERT")
         if values.get("pruned_heads"):
-            raise UserError("config key 'pruned_heads' is not empty; only whole layers of heads are read")
+            raise UserError("config key 'pruned_heads' is not empty; give the model with all its heads")
         names = [field.name for field in dataclasses.fields(cls)]
         ours = {}
         for key, value in values.items():
@@ -337,7 +337,7 @@ def gelu_remark(values: Mapping[str, Any], layout: str = "") -> str:
     keys = sorted(_HUGGINGFACE_ONLY_KEYS & values.keys())
     act, form = _FORMS[layout or _layout_by_keys(values)]
     if not layout:
-        reason = f"as its key {keys[0]!r} says" if keys else "since it has no key of Hugging Face's library"
+        reason = f"as its key {keys[0]!r} says" if keys else "since no key is from Hugging Face's library"
     else:
         reason = f"as in every model of layout {layout}"
         if layout != HUGGINGFACE and keys:

@@ -32,29 +32,29 @@ class FinetuningConfig(TrainingConfig):
         UserError: a value is out of its range. The message names the flag, the value and the range.
     """
 
-    task: str = field("", "The task; --list_tasks names all.")
+    task: str = field("", "Name of the task. --list_tasks prints all names.")
     data_dir: str = field("", "Directory of the task's files; or one file of training examples, with --dev_fraction.")
     dev_fraction: float = field(
         0.0,
-        "Share of the training examples that becomes the development examples, where there is no file of them: "
-        "whole texts, drawn by class, the same for every seed.",
+        "Share of the training examples that becomes the development examples, for data without a dev file. The "
+        "draw is by class and the same for every seed, and examples of one text stay together.",
         minimum=0.0,
         below=1.0,
     )
     test_file: str = field(
         "",
-        "Labelled file that is scored once, with the best weights, which all of dev then chooses. Without it, one half "
-        "of dev chooses the weights and the other half is reported.",
+        "Labelled file that is scored once, with the best weights. With this file, all of dev chooses the weights. "
+        "Without it, one half of dev chooses the weights, and the run reports the score on the other half.",
     )
     text_columns: tuple = field(
         (),
-        "Columns with the text, or the two texts, of the tasks over tables, by name or by number from 0; of tagging "
-        "files the number of the words' column, from 0.",
+        "For tasks over tables: the column with the text, or the two columns with the two texts, by name or by number "
+        "from 0. For tagging files: the number of the column with the words, from 0.",
     )
     label_column: str = field(
         "label",
-        "Column with the label of the tasks over tables, by name or by number from 0; of multi_label also several, "
-        "joined by commas, of 0 and 1 each; of tagging files its number, from 0.",
+        "For tasks over tables: the column with the label, by name or by number from 0. multi_label also takes several "
+        "columns of 0 and 1, separated by commas. For tagging files: the number of the column with the tags, from 0.",
     )
     header: str = field(
         "auto",
@@ -63,16 +63,16 @@ class FinetuningConfig(TrainingConfig):
         choices=HEADERS,
     )
     tag_scheme: str = field(
-        "auto", "How answers write the tags of entities; auto: as the training file does.", choices=("auto", *SCHEMES)
+        "auto", "Scheme of the entity tags in the answers; auto: that of the training file.", choices=("auto", *SCHEMES)
     )
     language: str = field(
         "",
-        "Language to train on and to choose the best weights by, for tasks in several languages "
-        "(xnli, paws-x); the others are scored. Empty: all.",
+        "For tasks in several languages (xnli, paws-x): the language that trains the model and chooses the best "
+        "weights; by default en. The other languages are only scored. Empty: all languages train and choose.",
     )
     fold: int = field(
         0,
-        "Which of the five parts of codah's full_data.tsv is the test split; the next one is dev.",
+        "Which of the five parts of codah's full_data.tsv, from 0, is the test split. The next part is dev.",
         minimum=0,
         below=5,
     )
@@ -84,30 +84,32 @@ class FinetuningConfig(TrainingConfig):
     )
     long_documents: str = field(
         "head",
-        "The part that is read of a text longer than a row: its head; its head and tail (head_tail); or all of it in "
+        "The part of a text longer than a row that is read: its head; its head and tail (head_tail); or all of it in "
         "windows, whose logits are averaged (windows) or whose vectors go through an LSTM (hierarchical).",
         choices=DOCUMENTS,
     )
     max_windows: int = field(8, "Most windows of a text with --long_documents=windows or hierarchical.", minimum=1)
-    doc_stride: int = field(128, "Tokens from one window of a long text to the next.", minimum=1)
+    doc_stride: int = field(128, "Tokens between the starts of two windows of a long text.", minimum=1)
     max_query_length: int = field(64, "Most tokens of a question.", minimum=1)
     max_answer_length: int = field(30, "Most tokens of an answer.", minimum=1)
-    n_best_size: int = field(20, "Answers that are kept of a question.", minimum=1)
+    n_best_size: int = field(20, "Number of the best answers that are kept for a question.", minimum=1)
     null_score_diff_threshold: float = field(
         0.0,
-        "A question is not answered where no answer scores by more than this above "
-        "the best answer (SQuAD 2.0). 0: a finished run has its own, tuned on dev.",
+        'A question gets no answer if the score of "no answer" exceeds that of the best answer by more than this '
+        "number (SQuAD 2.0). 0: a finished run uses its own threshold, tuned on dev.",
     )
-    document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
+    document_context: bool = field(
+        False, "Fill the rest of a sentence's row with the words before and after it in its document."
+    )
     pooling: str = field(
         "cls",
-        "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
-        "[CLS], maximum and mean side by side (ULMFiT).",
+        "Vector of a text: [CLS] through BERT's pooler (cls); the mean or maximum over its tokens; or "
+        "[CLS], maximum and mean side by side (concat; ULMFiT).",
         choices=POOLINGS,
     )
     layers: str = field(
         "last",
-        "Layers under the head: the last; the last four side by side; or a learned mix of all (ELMo).",
+        "Layers that the head reads: the last; the last four side by side; or a learned mix of all (ELMo).",
         choices=LAYERS,
     )
     bilstm_units: int = field(
@@ -136,32 +138,32 @@ class FinetuningConfig(TrainingConfig):
     )
     learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
     num_train_epochs: float = field(3.0, "Passes over the training examples.", minimum=0.0)
-    num_train_steps: int = field(
-        0, "Number of steps, instead of --num_train_epochs; 0: as the epochs give it.", minimum=0
-    )
+    num_train_steps: int = field(0, "Number of steps, instead of --num_train_epochs; 0: the epochs decide.", minimum=0)
     average_decay: float = field(
         0.0,
-        "Decay of a running mean of the weights; 0.99 is a mean over some 100 steps. The mean is scored and kept as "
+        "Decay of a running mean of the weights; 0.99 is a mean over about 100 steps. The mean is scored and kept as "
         "the best weights; training continues with the weights themselves. 0: no mean.",
         minimum=0.0,
         below=1.0,
     )
     eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
     save_checkpoints_steps: int = field(
-        0, "Steps between checkpoints; 0: at each evaluation, and each 1,000 steps.", minimum=0
+        0,
+        "Steps between checkpoints; 0: at each evaluation, and every 1,000 steps unless --keep_every_steps is given.",
+        minimum=0,
     )
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
     early_stopping: int = field(
         0, "Number of evaluations without a better score that ends the run; 0: never.", minimum=0
     )
     max_train_examples: int = field(
-        0, "Most training examples, drawn by --seed, each class in its share; 0: all.", minimum=0
+        0, "Most training examples. --seed decides the draw, and each class keeps its share. 0: all.", minimum=0
     )
     swap_pairs: bool = field(
-        False, "Train on each pair of texts in the other order too, where answers do not depend on it."
+        False, "Train on each pair of texts in both orders, for tasks whose answers do not depend on the order."
     )
     max_eval_examples: int = field(
-        0, "Most development examples, the first ones, and of each further split and language; 0: all.", minimum=0
+        0, "Most examples of dev, and of each further dev split and language, from the first one on; 0: all.", minimum=0
     )
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(
@@ -169,8 +171,8 @@ class FinetuningConfig(TrainingConfig):
     )
     teacher: str = field(
         "",
-        "A fine-tuned run of the same task; its answers are learned too (distillation). The task has classes, label "
-        "sets or numbers. Several seeds answer together, by the mean of their logits.",
+        "A fine-tuned run of the same task. The new run also learns its answers (distillation). The task must have "
+        "classes, label sets or numbers. Several seeds answer together, by the mean of their logits.",
     )
     unlabelled_files: tuple = field(
         (),
@@ -211,8 +213,8 @@ class FinetuningConfig(TrainingConfig):
         super().__post_init__()
         if not self.num_train_epochs and not self.num_train_steps and not self.train_minutes:
             raise UserError(
-                "--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; evaluate scores a "
-                "model as it is"
+                "--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; to score a run without "
+                "training, give the command evaluate"
             )
         if self.gradual_unfreezing and self.freeze_layers < 0:
             raise UserError(
@@ -221,8 +223,8 @@ class FinetuningConfig(TrainingConfig):
             )
         if self.long_documents in WINDOWED and self.teacher:
             raise UserError(
-                f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
-                "head_tail"
+                f"--teacher: with --long_documents={self.long_documents} texts have several rows; give "
+                "--long_documents=head or head_tail"
             )
 
     @property
@@ -271,8 +273,8 @@ class FinetuningConfig(TrainingConfig):
             )
         if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
             raise UserError(
-                f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins "
-                f"anew none can be frozen; give {num_layers - self.reinit_layers} at most"
+                f"--freeze_layers={self.freeze_layers}: with --reinit_layers={self.reinit_layers} the new layers must "
+                f"be trained; give 0 to {num_layers - self.reinit_layers}"
             )
         if self.consistency_weight and not (
             self.classifier_dropout or model_config.has_dropout and self.freeze_layers >= 0

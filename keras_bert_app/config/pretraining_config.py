@@ -24,18 +24,30 @@ class PretrainingConfig(TrainingConfig):
         (), "Output of prepare_corpus, instead of --input_files; several, comma-separated, are mixed."
     )
     sampling_exponent: float = field(
-        0.7, "Each of several corpora gets examples in proportion to bytes ** this.", minimum=0.0, most=1.0
+        0.7,
+        "With several corpora, the share of a corpus in the examples is proportional to its bytes ** this number.",
+        minimum=0.0,
+        most=1.0,
     )
     input_format: str = field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = field("text", "The field of a JSON line that holds the text.")
     strict: bool = field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
     holdout_fraction: float = field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
     max_seq_length: int = field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)
-    max_predictions_per_seq: int = field(0, "Most masked tokens a row; 0: max_seq_length x masked_lm_prob.", minimum=0)
+    max_predictions_per_seq: int = field(
+        0, "Largest number of masked tokens in a row; 0: max_seq_length x masked_lm_prob.", minimum=0
+    )
     masked_lm_prob: float = field(0.15, "Share of tokens that are predicted.", minimum=0.0, below=1.0)
-    short_seq_prob: float = field(0.1, "Share of documents cut into shorter rows.", minimum=0.0, below=1.0)
+    short_seq_prob: float = field(
+        0.1,
+        "Share of documents that are cut into shorter rows; with --sentence_objective=none, share of shorter rows.",
+        minimum=0.0,
+        below=1.0,
+    )
     sentence_objective: str = field(
-        "nsp", "Next sentence, sentence order (ALBERT), or none (full sentences).", choices=OBJECTIVES
+        "nsp",
+        "Task over two segments: next sentence (nsp), sentence order (sop, ALBERT), or none (rows of full sentences).",
+        choices=OBJECTIVES,
     )
     masking: str = field("piece", "Unit that is masked; segmented: the text between spaces.", choices=MASKINGS)
     lexicon_file: str = field("", "Phrases, one a line, that --masking=lexicon masks as a whole.")
@@ -45,16 +57,19 @@ class PretrainingConfig(TrainingConfig):
         0.1, "Share of the predicted tokens that become a random piece.", minimum=0.0, most=1.0
     )
     dupe_factor: int = field(
-        0, "Pairs and masks of this many epochs come again and again; 0: always new ones.", minimum=0
+        0, "Pairs and masks repeat after this number of epochs. 0: they are always new.", minimum=0
     )
     position_initializer: str = field(
         "normal",
-        "How position embeddings begin where --init_checkpoint has none: at random, "
-        "as BERT's do, or as sines of the position, of the same size; either way they learn.",
+        "Initial values of position embeddings that --init_checkpoint does not give: random as in BERT (normal), or "
+        "sines of the position with the same standard deviation (sinusoidal). The run trains both kinds.",
         choices=("normal", "sinusoidal"),
     )
     batch_ramp_steps: int = field(
-        0, "Steps in which the batch doubles three times, from an eighth of --global_batch_size.", minimum=0
+        0,
+        "Number of first steps with smaller batches: they begin with an eighth of --global_batch_size and double three "
+        "times.",
+        minimum=0,
     )
     batch_ramp_share: float = field(
         0.0,
@@ -64,8 +79,8 @@ class PretrainingConfig(TrainingConfig):
     )
     length_ramp_steps: int = field(
         0,
-        "Steps (also where --train_minutes ends the run) in which rows double in length twice, "
-        "from a quarter of --max_seq_length; a batch has as many more of them.",
+        "Number of first steps with shorter rows, also with --train_minutes. Rows begin with a quarter of "
+        "--max_seq_length and double twice. Batches of shorter rows have more rows and the same number of tokens.",
         minimum=0,
     )
     length_ramp_share: float = field(
@@ -165,7 +180,7 @@ class PretrainingConfig(TrainingConfig):
         if self.sentence_objective != "none" and model_config.type_vocab_size < 2:
             raise UserError(
                 f"--sentence_objective={self.sentence_objective}: has two segments, but the model's type_vocab_size is "
-                f"{model_config.type_vocab_size}; give none, or a model with two"
+                f"{model_config.type_vocab_size}; give --sentence_objective=none, or a model with type_vocab_size 2"
             )
         return self
 

@@ -16,7 +16,7 @@ _MOST_LABELS = 40  # the most tokens that fit next to a map
 
 
 def draw_attention(weights: np.ndarray, tokens: Sequence[str], focus: tuple[int, int], title: str) -> bytes:
-    """Draws a small map for each head and a large map for one of them. Rows attend to columns.
+    """Draws a small map for each head and a large map for one head. Rows attend to columns.
 
     Args:
         weights: float [L, N, U, U]. Attention weights.

@@ -19,7 +19,8 @@ def draw_results(
     Args:
         panels: list of (name of the measure, dict name -> score of the model, dict name -> score of a baseline).
         title: str. The heading of the picture.
-        intervals: dict name -> (lower bound, upper bound) of its 95 % interval, for some of the names.
+        intervals: dict name -> (lower bound, upper bound) of the 95 % interval of its score. Names without an interval
+            may be absent.
 
     Returns:
         bytes: the content of a PNG file.

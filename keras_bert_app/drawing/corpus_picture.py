@@ -2,6 +2,7 @@
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
+from pipelines.plurals import counted
 
 _BARS, _DROPPED, _GREY = "#4477aa", "#cc3311", "#555555"
 _MAX_LINES = 15
@@ -25,7 +26,7 @@ _FATES = (
 def draw_corpus_report(report: dict, title: str) -> bytes:
     """Draws histograms of lengths, the scripts, the faults, and the most repeated lines.
 
-    A fault is text that was dropped or repaired.
+    A fault is a document, line or record that was dropped or repaired.
 
     Args:
         report: dict. The content of report.json, which pipelines.corpus.corpus_report makes.
@@ -53,8 +54,9 @@ def _summary(report):
     train, heldout = report["splits"]["train"], report["splits"]["heldout"]
     overlap = report["heldout_overlap"]
     text = (
-        f"{train['documents']:,} training documents, {train['sentences']:,} sentences, {train['words']:,} words, "
-        f"{train['text_bytes'] / 1e6:,.1f} MB; {heldout['documents']:,} documents held out"
+        f"{counted(train['documents'], 'training document')}, {counted(train['sentences'], 'sentence')}, "
+        f"{counted(train['words'], 'word')}, "
+        f"{train['text_bytes'] / 1e6:,.1f} MB; {counted(heldout['documents'], 'document')} held out"
     )
     if overlap["sentences"]:
         text += f", {overlap['overlapping'] / overlap['sentences']:.1%} of their sentences overlap with training"
@@ -93,7 +95,7 @@ def _draw_scripts(axes, scripts):
 
 def _draw_fates(axes, counts):
     _draw_bars(axes, [(meaning, counts[name]) for name, meaning in _FATES], _DROPPED, "{:,}".format)
-    axes.set_title(f"Dropped or repaired ({counts['documents']:,} documents read)")
+    axes.set_title(f"Dropped or repaired ({counted(counts['documents'], 'document')} read)")
 
 
 def _draw_lines(axes, repeated):
@@ -106,7 +108,7 @@ def _draw_lines(axes, repeated):
     if lines:
         _draw_bars(axes, lines, _BARS, "{:,} x".format)
     else:
-        axes.text(0.5, 0.5, "no line stands there twice", ha="center", va="center", color=_GREY)
+        axes.text(0.5, 0.5, "no line occurs twice", ha="center", va="center", color=_GREY)
         axes.set_axis_off()
 
 

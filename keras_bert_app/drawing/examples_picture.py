@@ -46,7 +46,7 @@ def _summary(statistics):
 def _draw_rows(axes, statistics):
     _histogram(axes, statistics["tokens_per_row"], statistics["max_seq_length"], _A, "")
     axes.set_yscale("log")  # nearly all rows are full
-    axes.set_title("Tokens a row")
+    axes.set_title("Tokens per row")
     axes.set_xlabel(f"tokens with [CLS] and [SEP]; {statistics['full_row_share']:.1%} of the rows are full")
     axes.set_ylabel("share of the rows, log")
 
@@ -68,7 +68,7 @@ def _draw_segments(axes, statistics):
 def _draw_predictions(axes, statistics):
     shares = _shares(statistics["predictions_per_row"], statistics["max_predictions_per_seq"])
     axes.bar(range(len(shares)), shares, color=_A, width=0.8)
-    axes.set_title("Predictions a row")
+    axes.set_title("Predictions per row")
     axes.set_xlabel(f"tokens to predict, at most {statistics['max_predictions_per_seq']}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     _percent_axis(axes)
@@ -95,7 +95,7 @@ def _draw_place(axes, statistics):
         0, max([2 * statistics["predicted_share_of_tokens"], *(share * 1.1 for share in shares if share == share)]) or 1
     )
     axes.set_title("Share of tokens predicted, by place in the row")
-    axes.set_xlabel("position; dashed: over all tokens, specials included")
+    axes.set_xlabel("position; dashed line: share of all tokens, with [CLS] and [SEP]")
     _percent_axis(axes)
 
 

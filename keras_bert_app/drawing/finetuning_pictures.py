@@ -53,7 +53,7 @@ def draw_layer_shares(shares: Sequence[float], title: str) -> bytes:
     with picture(6, 3.2, title) as (figure, image):
         axis = figure.subplots()
         axis.bar(range(len(shares)), shares, color=_TRAINING)
-        axis.axhline(1 / len(shares), color="#888888", linewidth=1, linestyle="--", label="all alike, as it begins")
+        axis.axhline(1 / len(shares), color="#888888", linewidth=1, linestyle="--", label="equal, as at the start")
         axis.set_xticks(range(len(shares)), ["embeddings", *map(str, range(1, len(shares)))])
         axis.set_xlabel("layer")
         axis.legend(frameon=False)

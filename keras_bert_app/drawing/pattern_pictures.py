@@ -20,7 +20,7 @@ def draw_shares(shares: np.ndarray, patterns: Sequence[str], uniform: np.ndarray
     Args:
         shares: float [L, N, P]. The last pattern is the entropy.
         patterns: P str. Names.
-        uniform: float [P]. The values of attention that is equal to all tokens, as a baseline.
+        uniform: float [P]. The values if each token attends equally to all tokens, as a baseline.
         title: str. The heading of the picture.
 
     Returns:

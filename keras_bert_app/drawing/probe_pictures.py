@@ -103,7 +103,7 @@ def draw_mixes(tasks: Sequence[tuple], title: str) -> bytes:
     Args:
         tasks: list of (name, curves, accuracy of the majority class, accuracy of a mix of an untrained encoder's
             layers, weights float [seeds, layers]). A curve is (label, accuracies float [layers], 95 % intervals float
-            [2, layers]). The curves are one of the task and one of its control task.
+            [2, layers]). The first curve is of the task, the second of its control task.
         title: str. The heading of the picture.
 
     Returns:
@@ -132,7 +132,7 @@ def _draw_shares(axis, shares):
     axis.bar(layers, shares.mean(axis=0), yerr=shares.std(axis=0), color=_TRAINED, ecolor=_BASELINE)
     centre = float(np.mean(shares @ layers))
     axis.axvline(centre, color=_UNTRAINED, linewidth=1.3, label=f"centre of gravity {centre:.2f}")
-    axis.axhline(1 / len(layers), color=_BASELINE, linestyle="--", linewidth=1, label="all alike")
+    axis.axhline(1 / len(layers), color=_BASELINE, linestyle="--", linewidth=1, label="equal shares")
     axis.set_ylim(0, 1.35 * max(shares.mean(axis=0).max(), 1 / len(layers)))
     axis.legend(frameon=False, fontsize=8)
     axis.set_xlabel("layer (0: embeddings)")

@@ -1,4 +1,4 @@
-"""A map of the importance of attention heads, and the score of a model as heads are removed."""
+"""A map of the importance of attention heads, and the score of a model as heads are closed."""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ def draw_pruning(
     name: str,
     title: str,
 ) -> bytes:
-    """Draws the importance of each head, and the score for each share of removed heads.
+    """Draws the importance of each head, and the score for each share of closed heads.
 
     Args:
         importance: L lists, one value for each head of the layer.
-        percents: [P]. The shares of removed heads, in percent.
-        ours: float [P]. The scores when the least important heads go first.
-        random: float [P, seeds]. The scores when heads go in random order.
+        percents: [P]. The shares of closed heads, in percent.
+        ours: float [P]. The scores when the least important heads are closed first.
+        random: float [P, seeds]. The scores when heads are closed in random order.
         name: str. The name of the score.
         title: str. The heading of the picture.
 

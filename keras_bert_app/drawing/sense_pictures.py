@@ -29,14 +29,14 @@ def draw_senses(described: Mapping[str, dict], title: str) -> bytes:
             for axis, (name, points) in zip(axes, occurrences["maps"].items(), strict=False):
                 points = np.array(points)
                 for cluster, words in enumerate(occurrences["typical"]):
-                    here = clusters == cluster
+                    is_member = clusters == cluster
                     axis.scatter(
-                        *points[here].T,
+                        *points[is_member].T,
                         s=14,
                         color=COLORS[cluster % len(COLORS)],
                         alpha=0.75,
                         linewidths=0,
-                        label=fonts.drawable(f"{here.sum()}: {', '.join(words[:4])}", 44),
+                        label=fonts.drawable(f"{is_member.sum()}: {', '.join(words[:4])}", 44),
                     )
                 axis.set_xticks([])
                 axis.set_yticks([])
@@ -71,7 +71,7 @@ def draw_self_similarity(trained: Mapping[str, Sequence[float]], untrained: Sequ
             )
         axis.plot(range(len(untrained)), untrained, color="#888888", linestyle="--", label="all words, untrained")
         axis.set_xlabel("layer; 0 is the embeddings' output")
-        axis.set_ylabel("self-similarity, less that of words at random")
+        axis.set_ylabel("self-similarity; 0: as for random words")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(min(0, axis.get_ylim()[0]), 1)
         axis.legend(frameon=False)

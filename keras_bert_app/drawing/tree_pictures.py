@@ -12,7 +12,7 @@ _PER_CHARACTER, _GAP = 0.088, 0.14  # inches
 def draw_trees(sentences: Sequence[tuple], title: str) -> bytes:
     """Draws two trees for each sentence.
 
-    A lower edge is blue if the upper tree has it too, else red and dashed.
+    A lower edge is blue if the upper tree has the same edge. Otherwise the lower edge is red and dashed.
 
     Args:
         sentences: list of (words, upper edges, lower edges). An edge is a pair of word positions.

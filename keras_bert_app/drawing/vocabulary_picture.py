@@ -29,7 +29,7 @@ def draw_vocabulary_report(report: dict, title: str) -> bytes:
 
 def _summary(report):
     return (
-        f"{report['words']:,} words, {report['pieces_per_word']:.3f} pieces a word, "
+        f"{report['words']:,} words, {report['pieces_per_word']:.3f} pieces per word, "
         f"{report['unknown_word_share']:.3%} of words [UNK], "
         f"{report['entries_used']:,} of {report['entries']:,} entries used ({report['entries_used_share']:.1%})"
     )
@@ -85,7 +85,7 @@ def _draw_scripts(axes, report):
 def _draw_splits(axes, report):
     """Draws the words with the most pieces, and their occurrences."""
     splits = report["longest_splits"][:_MAX_SPLITS]
-    axes.set_title("Words cut into most pieces")
+    axes.set_title("Words with the most pieces")
     if not splits:
         axes.text(0.5, 0.5, "no word is cut into three pieces or more", ha="center", va="center", color=_GREY)
         axes.set_axis_off()

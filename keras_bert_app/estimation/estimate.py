@@ -37,9 +37,9 @@ def positions_per_word(objective: str, length: int) -> float:
             for (name, tokens), value in _POSITIONS_PER_WORD.items()
         )
         raise UserError(
-            f"--positions_per_word is missing; measured are {measured}, and this run has "
-            f"--sentence_objective={objective} --max_seq_length={length}: give it; benchmarks.step.estimate_check "
-            "counts it in a corpus"
+            f"--positions_per_word is missing; measured values are {measured}, but this run has "
+            f"--sentence_objective={objective} --max_seq_length={length}. Give the flag; "
+            "benchmarks.step.estimate_check counts the number in a corpus"
         )
     return _POSITIONS_PER_WORD[objective, length]
 
@@ -105,7 +105,7 @@ def estimate(
     Raises:
         UserError: the rows of a batch do not divide over devices and parts.
     """
-    share, rows = _share_and_rows(run, num_devices)
+    num_parts, rows = _share_and_rows(run, num_devices)
     parts = parameters(config, run.trained_parts())
     token_flop = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
     positions = run.global_batch_size * run.max_seq_length
@@ -136,21 +136,21 @@ def estimate(
         figures |= {
             "fits": needed.peak <= USABLE_SHARE * device.memory,
             "largest_rows_at_a_time": largest,
-            "largest_global_batch_size": largest * share,
+            "largest_global_batch_size": largest * num_parts,
         }
     return figures | _run_figures(figures, work, price_per_hour)
 
 
 def _share_and_rows(run, num_devices):
     """Returns (parts of a global batch, rows in each part). A device computes one part at a time."""
-    share = num_devices * run.gradient_accumulation_steps
-    if run.global_batch_size % share:
+    num_parts = num_devices * run.gradient_accumulation_steps
+    if run.global_batch_size % num_parts:
         raise UserError(
             f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
-            f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
-            f"{share}"
+            f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); give a multiple of "
+            f"{num_parts}"
         )
-    return share, run.global_batch_size // share
+    return num_parts, run.global_batch_size // num_parts
 
 
 def _run_figures(figures, work, price_per_hour):

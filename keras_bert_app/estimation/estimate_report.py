@@ -14,7 +14,7 @@ _LABELS = {
     "masked_lm": "masked-LM head",
     "next_sentence": "next-sentence head",
 }
-_COMPILATION = {"parts": "parts compiled", "step": "as without XLA, which takes more"}
+_COMPILATION = {"parts": "parts compiled", "step": "computed without XLA, which needs more memory"}
 
 
 def report_lines(
@@ -63,7 +63,7 @@ def _memory_lines(figures, run):
     yield _row("  optimizer's slots", _gigabytes(needed["slots"]))
     yield _row("  activations", _gigabytes(needed["activations"]))
     yield _row("  masked-LM logits and table", _gigabytes(needed["logits"]))
-    yield _row("  later, in their place: gradients", _gigabytes(needed["gradients"]))
+    yield _row("  gradients (after these two are gone)", _gigabytes(needed["gradients"]))
     if figures["device_memory"] is None:
         yield _row("  at the peak", _gigabytes(needed["peak"]))
         return
@@ -90,7 +90,7 @@ def _time_lines(figures, hardware, price_per_hour):
     yield _row("  a step", rough_duration(figures["step_seconds"]))
     yield _row("  tokens a second", f"{figures['positions_per_second']:,.0f}")
     if "num_train_steps" not in figures:
-        yield "  for a whole run: --num_train_steps, --train_minutes, or --corpus_words with --num_epochs"
+        yield "  give --num_train_steps, --train_minutes or --corpus_words for the figures of a whole run"
         return
     yield _row(
         "  steps",

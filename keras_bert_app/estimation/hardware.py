@@ -96,8 +96,8 @@ def parse(name: str, peak_gflops: float = 0.0, memory_gb: float = 0.0) -> tuple[
         raise UserError(f"--hardware={name}: expected {expected} after {kind}-")
     if not device.peaks and not peak_gflops:
         raise UserError(
-            f"--hardware={name} has no published peak; say what a large matrix product reaches here with "
-            "--peak_gflops (10^9 FLOP a second)"
+            f"--hardware={name} has no published peak; give --peak_gflops, the speed of a large matrix product in "
+            "10^9 FLOP a second"
         )
     if peak_gflops:
         device = dataclasses.replace(device, peaks=dict.fromkeys(("bfloat16", "float16", "float32"), peak_gflops * 1e9))

@@ -85,7 +85,8 @@ def training_memory(
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
-        # A loop over parts keeps the sums so far. Except on a TPU it also keeps the first part's gradients to its end.
+        # A loop over parts keeps the sums so far. Except on a TPU, the gradients of the first part also stay until the
+        # loop ends.
         activations=activations(config, run, parts, rows, device) + is_in_parts * (1 if is_tpu else 2) * weights,
         # The gradients of the logits in float32 and in the compute type, and the gradient of the word embeddings.
         logits=logit_bytes * rows * run.max_predictions_per_seq * config.vocab_size + table,
@@ -136,8 +137,10 @@ def activations(
         int: bytes of one replica.
     """
     is_tpu, is_gpu_step = device == "TPU", device == "GPU" and run.jit_compile == "step"
-    of_step = {"parts": _kept_in_parts, "step": _kept_on_gpu if is_gpu_step else _kept}.get(run.jit_compile, _kept)
-    kept = (_kept_on_tpu if is_tpu else of_step)(config, run)
+    kept_by_compilation = {"parts": _kept_in_parts, "step": _kept_on_gpu if is_gpu_step else _kept}.get(
+        run.jit_compile, _kept
+    )
+    kept = (_kept_on_tpu if is_tpu else kept_by_compilation)(config, run)
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     token_bytes, row_bytes, step_bytes = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
     if size != _FLOAT and not is_tpu:  # copies of the kernels and of the word embeddings in the compute type
@@ -235,8 +238,8 @@ def _kept_in_parts(config, run):
     def attended_in_last(num_heads):  # in addition the states that key and value are computed from
         return attended(num_heads) + size * hidden
 
-    # Word and segment embeddings of a token, its one-hot segment, its word id, and the mask. Their sum is the input of
-    # the first layer. It takes the place of the last layer's output in this count.
+    # Word and segment embeddings of a token, its one-hot segment, its word id, and the mask. The sum of the embeddings
+    # is the input of the first layer. This count has the sum instead of the last layer's output.
     embedding_bytes = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
     # Logits in float32, and in the compute type as the product gives them.
     logits_bytes = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size

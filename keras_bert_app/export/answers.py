@@ -56,6 +56,6 @@ def fill_mask_lines(saved_model: str, texts: list[str]) -> Iterator[str]:
     for text, masks, was_cut in zip(texts, answers, truncated, strict=True):
         yield os.fsencode(text).decode("utf-8", errors="replace")
         if was_cut:
-            yield "  (longer than the model's positions: only its beginning was read)"
+            yield "  (this text is longer than the model's positions; the model read only its beginning)"
         for mask in masks:
             yield "  " + "  ".join(f"{piece} {probability:.3f}" for piece, probability in mask)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipelines.ragged import row_ids
 
-# Possible answers to try for each answer to return. Several may have the same text, and each text counts once.
+# The number of possible answers to try for each answer to return. Several may have the same text, which counts once.
 _TRIED = 20
 
 
@@ -35,7 +35,7 @@ def n_best(windows: list, characters, start_chars, end_chars, tokens, run, has_n
     if has_null:
         is_null = texts == ""
         # `chosen` is the best answer that is a text. If no answer is a text, `chosen` is "no answer".
-        chosen, null = (tf.argmax(tf.cast(which, tf.int32), output_type=tf.int32) for which in (~is_null, is_null))
+        chosen, null = (tf.argmax(tf.cast(mask, tf.int32), output_type=tf.int32) for mask in (~is_null, is_null))
         null_odds = scores[null] - scores[chosen]
         chosen = tf.where(null_odds > run.null_score_diff_threshold, null, chosen)
         odds["null_odds"] = tf.cast(null_odds, tf.float32)
@@ -115,7 +115,8 @@ def _different_texts(windows, characters, start_chars, end_chars, tokens, run, h
         most += tf.cast(tf.reduce_all(texts[:most] == ""), tf.int32)
     at = tf.math.unsorted_segment_min(tf.range(tf.size(number)), number, tf.size(texts))[:most]
     texts, scores, start = texts[:most], tf.gather(scores, at), tf.gather(start, at)
-    # Add "no answer" if it is possible and missing, even as one answer too many. Add it too if no answer exists.
+    # Add "no answer" if it is possible and missing, even if the list then has n_best_size + 1 answers. Also add it
+    # if the list is empty.
     is_missing = ~tf.reduce_any(texts == "") if has_null else tf.size(texts) == 0
     return with_null(tf.cast(is_missing, tf.int32), ((texts, ""), (scores, null), (start, -1)))
 
@@ -134,7 +135,7 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
     Returns:
         (score float64, first token int32, last token int32), each [M].
     """
-    (start_logits, starts), (end_logits, ends) = (tf.math.top_k(logits[:, :, which], size) for which in (0, 1))
+    (start_logits, starts), (end_logits, ends) = (tf.math.top_k(logits[:, :, end], size) for end in (0, 1))
     lengths = ends[:, None, :] - starts[:, :, None] + 1
     fits = (lengths > 0) & (lengths <= max_answer_length)
     fits &= tf.gather(is_best, starts, batch_dims=1)[:, :, None] & tf.gather(is_context, ends, batch_dims=1)[:, None, :]
@@ -149,6 +150,6 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
 def _with_accents(characters, ends):
     """Moves ends [M] of parts of a text behind the accents that follow. Uncased pieces do not contain accents."""
     # The added "" represents the end of the text and counts as no accent.
-    others = tf.where(~tf.strings.regex_full_match(tf.concat([characters, [""]], axis=0), r"\p{Mn}"))[:, 0]
-    moved = tf.gather(others, tf.searchsorted(others, tf.cast(tf.maximum(ends, 0), tf.int64)))
+    not_accents = tf.where(~tf.strings.regex_full_match(tf.concat([characters, [""]], axis=0), r"\p{Mn}"))[:, 0]
+    moved = tf.gather(not_accents, tf.searchsorted(not_accents, tf.cast(tf.maximum(ends, 0), tf.int64)))
     return tf.where(ends < 0, ends, tf.cast(moved, tf.int32))

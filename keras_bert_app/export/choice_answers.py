@@ -21,7 +21,7 @@ class ChoiceModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers.
         inputs: ("context", "choices") or ("context", "question", "choices").
-        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs a value other than the default.
     """
 
     def __init__(self, finetuned, inputs: Sequence[str], execution: Execution = PLAIN):
@@ -33,7 +33,7 @@ class ChoiceModule(tf.Module):
         def answers(context, question, choices):
             encoded, counts, truncated = _rows(tokenizer, max_seq_length, context, question, choices)
             logits = model(rows.grouped(encoded, counts))["logits"]
-            # A choice "" may be at any place. The scatter puts the logits of the other choices at their own places.
+            # A choice "" may be at any place. The scatter puts each logit at the place of its choice.
             is_choice = choices != ""
             size = tf.shape(choices, out_type=tf.int64)
             logits_of_choices = tf.RaggedTensor.from_tensor(logits, lengths=counts).flat_values

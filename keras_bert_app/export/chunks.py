@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-# 256 rows of 128 tokens. Without a limit a request with many long texts could take all memory.
+# The limit is the size of 256 rows of 128 tokens. Without it a request with many long texts could take all memory.
 _PLACES_AT_A_TIME = 1 << 15
 
 

@@ -14,13 +14,13 @@ class EncoderModule(tf.Module):
     The module has only core TensorFlow ops, so a program can load it without the kernels of tensorflow-text.
 
     The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]. It returns
-    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list of the [B, S, H] of every layer. The
-    function applies no dropout. Its trainable_variables get gradients, so a training program can use the object.
+    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list with one [B, S, H] for each layer.
+    The function applies no dropout. Gradients reach the trainable_variables, so a training program can use the object.
 
     Args:
         encoder: BertEncoder. The encoder to export.
         example_ids: list of int. The row of ids in the example of a request.
-        execution: Execution. The way to trace the signatures. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the signatures. LiteRT needs a value other than the default.
     """
 
     # TF-Hub's interface needs attributes of these names. TensorFlow does not save the properties of tf.Module.

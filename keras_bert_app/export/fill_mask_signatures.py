@@ -96,10 +96,10 @@ def _masked_lm_function(model):
 
 
 def _inside(positions, length):
-    """Checks that positions lie inside their rows, at most one for each place, and returns them.
+    """Checks that positions lie inside their rows and that a row has at most one for each token. Returns them.
 
-    Other positions would read another row, and this row may belong to the request of another client. Each position
-    needs one number for each piece of the vocabulary, so a short request could otherwise fill the memory.
+    A position outside would read another row, and that row may belong to the request of another client. The model
+    computes one logit for each position and each vocabulary entry, so a short request could otherwise fill the memory.
     """
     count = tf.shape(positions)[1]
     is_few = tf.debugging.Assert(

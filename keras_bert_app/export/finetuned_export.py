@@ -25,7 +25,9 @@ from keras_bert_app.tasks.families import multiple_choice, question_answering, s
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategies
 
-MAX_WINDOWS = 64  # Windows of a long text. They hold 8,000 tokens, and the limit bounds the time for one text.
+# The most windows of a long text. The limit bounds the time for one text. With the default doc_stride of 128 the
+# windows hold about 8,000 tokens.
+MAX_WINDOWS = 64
 
 
 class IdsModule(tf.Module):
@@ -76,8 +78,8 @@ def refuse_single_checkpoint(path: str) -> None:
         directory, _ = checkpoints.find(path)
         if is_finetuned(directory):
             raise UserError(
-                f"--workdir={path}: is a checkpoint of a fine-tuned run, whose best weights are exported; give "
-                f"--workdir={directory}"
+                f"--workdir={path}: is one checkpoint of a fine-tuned run, but the export takes the run's best "
+                f"weights; give --workdir={directory}"
             )
 
 
@@ -177,8 +179,8 @@ def _facts(finetuned):
     if score_lines:
         facts["Scores"] = score_lines
     facts["Limits"] = [
-        f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens, and an "
-        "answer says when something of a text was not read (truncated)",
+        f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens; the "
+        "output `truncated` says whether the model left out a part of a text",
         "probabilities are the model's own and were not calibrated",
     ]
     return facts
@@ -186,7 +188,7 @@ def _facts(finetuned):
 
 def _scores(directory):
     """Returns (words about the step of the best weights, lines about their scores); ("", []) before the run ends."""
-    scores = results.of_best_weights(directory)
+    scores = results.read_best_weights(directory)
     if "reported" not in scores:
         return "", []
     try:
@@ -194,14 +196,14 @@ def _scores(directory):
         low, high = reported["interval"]
         lines = [
             f"{name} {value:.4f}{f' (95 % interval {low:.4f} to {high:.4f})' if name == scores['metric'] else ''} on "
-            f"{reported['examples']:,} examples of {reported['on']}; {baseline['metrics'][name]:.4f} for what needs no "
-            f"model ({baseline['what']})"
+            f"{reported['examples']:,} examples of {reported['on']}; {baseline['metrics'][name]:.4f} for a baseline "
+            f"that needs no model ({baseline['what']})"
             for name, value in reported["metrics"].items()
         ]
         return f"; the weights of step {scores['best']['step']:,} of {scores['num_train_steps']:,}", lines
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         path = work_directory.path_in(directory, "results.json")
         raise UserError(
-            f"{path}: is not as finetune writes it ({type(error).__name__}: {str(error)[:80]}); put back the run's own "
+            f"{path}: is not what finetune writes ({type(error).__name__}: {str(error)[:80]}); restore the run's own "
             "file, or delete it to export without scores"
         ) from None

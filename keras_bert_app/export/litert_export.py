@@ -10,8 +10,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
 
-# LiteRT stores the kernels of query, key and value as constants. With one product it would cut the three parts out
-# of each result, at a cost in time.
+# LiteRT stores the kernels of query, key and value as constants. With one product LiteRT would have to cut each result
+# into three parts, which takes time.
 _SEPARATE = Execution(has_separate_projections=True)
 # LiteRT sums float32 products in another order. The largest measured difference is 2e-6. The tolerance grows with
 # outputs above 1.
@@ -67,7 +67,7 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
         else:
             is_same = np.array_equal(converted[name], values)
         if not is_same:
-            raise UserError(f"--litert: {name} is another once converted; leave the flag out")
+            raise UserError(f"--litert: the converted model gives other values for {name}; leave the flag out")
     return model
 
 

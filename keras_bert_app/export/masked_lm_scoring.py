@@ -13,9 +13,9 @@ from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.export.specs import text_spec
 from pipelines.ragged import row_ids
 
-# A batch of 32 rows of 128 tokens. An encoder reaches its full speed with this batch, in little memory.
+# The size of 32 rows of 128 tokens. An encoder reaches its full speed with this batch and needs little memory.
 _PLACES_AT_A_TIME = 4096
-# The limit for short texts, because each row has V logits.
+# This limit matters for short texts, because each row has V logits.
 _ROWS_AT_A_TIME = 256
 
 
@@ -65,7 +65,7 @@ def masked_lm_logits(model, tokenizer, states, positions):
         float32 [M, V].
     """
     flat = tf.reshape(states, [1, -1, states.shape[-1]])
-    # The embedding table may have more rows than the vocabulary has entries. Those rows are no answers.
+    # The embedding table may have more rows than the vocabulary has entries. The additional rows are no answers.
     logits = model.masked_lm(flat, model.encoder.embeddings.word_table, positions[None])
     return logits[0, :, : tokenizer.vocab_size]
 
@@ -100,10 +100,10 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
 
     def log_probabilities(first, last):
         """Returns [float32 [rows]]. Each row masks one piece of a text."""
-        of_row, masked_column = row[first:last], column[first:last]
+        masked_row, masked_column = row[first:last], column[first:last]
         # The pieces of a text are neighbours, so the rows of a part mostly have similar lengths.
-        longest = tf.reduce_max(tf.gather(length, of_row)) + 2
-        part = {name: tf.gather(values[:, :longest], of_row) for name, values in inputs.items()}
+        longest = tf.reduce_max(tf.gather(length, masked_row)) + 2
+        part = {name: tf.gather(values[:, :longest], masked_row) for name, values in inputs.items()}
         is_masked = tf.range(longest) == masked_column[:, None]
         part["input_word_ids"] = tf.where(is_masked, tokenizer.mask_id, part["input_word_ids"])
         states = model.encoder(part, output_positions=masked_column[:, None])["sequence_output"]

@@ -31,7 +31,7 @@ def card(about, signatures: dict, name: str, facts: dict[str, list[str]]) -> str
             "",
             "## How to call it",
             "",
-            f"Once `serve --model_base_path=... --model_name={name}` or TensorFlow Serving runs:",
+            f"Start `serve --model_base_path=... --model_name={name}` or TensorFlow Serving, then send a request:",
         ]
     for signature, inputs in about.examples.items():
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
@@ -39,7 +39,7 @@ def card(about, signatures: dict, name: str, facts: dict[str, list[str]]) -> str
         lines += ["", "```sh", f"{_CURL} {_SERVER}/{name}:predict -d '{quoted}'", "```"]
     lines += [
         "",
-        "A TensorFlow model is a program: load only those that you trust. "
+        "A TensorFlow model is a program, so load only models that you trust. "
         "`manifest.json` has the sha256 of every file.",
         "",
     ]

@@ -39,15 +39,15 @@ def layers_read(pooling: str, layer: int | None, num_layers: int) -> tuple[int, 
     if pooling == "first_last":
         if layer is not None:
             raise UserError(
-                f"--layer={layer} does not go with --pooling=first_last, which takes layer 1 and the last; leave "
-                "one of them out"
+                f"--layer={layer} does not go with --pooling=first_last, which always reads layer 1 and the last "
+                "layer; leave one of them out"
             )
         return tuple(sorted({min(1, num_layers), num_layers}))
     layer = DEFAULT_LAYER if layer is None else layer
     if not -num_layers - 1 <= layer <= num_layers:
         raise UserError(
             f"--layer={layer}: this model has layers 1 to {num_layers}; give one of them, 0 for the "
-            "embeddings, or one from the top, such as -1 for the last"
+            "embeddings, or a negative number that counts from the top, such as -1 for the last layer"
         )
     return (layer if layer >= 0 else num_layers + 1 + layer,)
 
@@ -55,7 +55,8 @@ def layers_read(pooling: str, layer: int | None, num_layers: int) -> tuple[int, 
 def places_of_pieces(input_word_ids, input_mask, special_ids: Sequence[int] = ()):
     """Finds the places to pool: the pieces of a text without the special pieces.
 
-    Every row gets a vector. If a text has no pieces, its special pieces are pooled; a row of padding is pooled whole.
+    Every row gets a vector. If a text has no pieces, the special pieces are pooled. If a row has only padding, all
+    its places are pooled.
 
     Args:
         input_word_ids: int32 [B, S].

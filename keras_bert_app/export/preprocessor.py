@@ -17,9 +17,10 @@ class PreprocessorModule(tf.Module):
     """A function from raw text to input_word_ids, input_mask and input_type_ids.
 
     The loaded object is a function of strings [B]. It returns a dict of int32 [B, seq_length]. For pairs of texts call
-    its two parts. `tokenize` makes a RaggedTensor int32 [B, (words), (pieces)] from strings [B]. `bert_pack_inputs`
-    makes the dict from seq_length and a list of one or two such segments, or of segments [B, (pieces)].
-    tokenize.get_special_tokens_dict() gives the ids of the special pieces.
+    its attributes `tokenize` and `bert_pack_inputs` instead. `tokenize` makes a segment from strings [B]: a
+    RaggedTensor int32 [B, (words), (pieces)]. `bert_pack_inputs` makes the dict from a list of one or two segments and
+    seq_length. A segment may also be [B, (pieces)]. tokenize.get_special_tokens_dict() gives the ids of the special
+    pieces.
 
     Args:
         tokenizer: BertTokenizer. The tokenizer of the model.
@@ -67,8 +68,8 @@ def _words_function(tokenizer, tokenize):
 
 def _pieces(words):
     """Flattens [B, (words), (pieces)] to [B, (pieces)]."""
-    of_words, of_pieces = words.nested_row_splits
-    return tf.RaggedTensor.from_row_splits(words.flat_values, tf.gather(of_pieces, of_words), validate=False)
+    word_splits, piece_splits = words.nested_row_splits
+    return tf.RaggedTensor.from_row_splits(words.flat_values, tf.gather(piece_splits, word_splits), validate=False)
 
 
 def _special_tokens_function(tokenizer):

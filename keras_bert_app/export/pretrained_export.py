@@ -1,4 +1,4 @@
-"""Exports a pre-trained model: its answers for raw text, the encoder over ids, and the preprocessor."""
+"""Exports a pre-trained model as SavedModels: fill-mask for raw text, the encoder for ids, and the preprocessor."""
 
 import json
 import os
@@ -30,13 +30,17 @@ def export_pretrained(
     log: Callable[[str], None] = lambda line: None,
     has_litert: bool = False,
 ) -> tuple[str | None, str, str | None]:
-    """Exports a model as EXPORT_DIR/VERSION, EXPORT_DIR_ids/VERSION and EXPORT_DIR_preprocess/VERSION.
+    """Exports a pre-trained model in up to three directories.
+
+    EXPORT_DIR/VERSION reads raw text, EXPORT_DIR_ids/VERSION reads ids, and EXPORT_DIR_preprocess/VERSION makes ids
+    from text.
 
     Args:
-        path: str. A work directory (its newest checkpoint counts), a checkpoint, or any model that interop.load reads.
-        export_dir: str. The directory of the versions. VERSION is the next number that is free in all three.
-        top_k: int. The number of pieces for each [MASK].
-        log: function of one line of the loading report.
+        path: str. A work directory, a checkpoint, or any model that interop.load reads. For a work directory,
+            checkpoints.find chooses the checkpoint.
+        export_dir: str. EXPORT_DIR. VERSION is the next number that is free in all three directories.
+        top_k: int. The number of most probable pieces that an answer gives for each [MASK].
+        log: function that takes one line of the report on loading.
         has_litert: bool. Whether to write a LiteRT model into the ids export.
 
     Returns:
@@ -44,7 +48,8 @@ def export_pretrained(
         directory of the preprocessor, or None if the model has no vocabulary).
 
     Raises:
-        UserError: there is nothing to export, or EXPORT_DIR has versions of another kind.
+        UserError: the path has no model or no vocabulary, a flag has a wrong value, or one of the directories has
+            versions of another kind.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
@@ -89,7 +94,7 @@ def _exports(model, weights, places, top_k, has_litert):
         return
     yield PreprocessorModule(tokenizer, min(SEQ_LENGTH, model.config.max_position_embeddings)), places[2], {}
     if "masked_lm" in weights.parts():
-        # The raw-text export comes last. If it exists, all exports exist.
+        # Write the raw-text export last, so that its existence proves that all exports exist.
         yield FillMaskModule(model, tokenizer, top_k), places[0], {}
 
 
@@ -101,22 +106,27 @@ def _load(path, top_k, log):
     check_finite(weights.tensors, weights.origin)
     has_head = "masked_lm" in weights.parts()
     if weights.vocabulary is None and has_head:
-        raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
+        raise UserError(
+            f"{weights.origin}: has no vocab.txt, which the export for raw text needs; put the model's vocab.txt there"
+        )
     if has_head and not 1 <= top_k <= weights.config.vocab_size:
         raise UserError(
-            f"--top_k={top_k}: {weights.origin} has {weights.config.vocab_size:,} pieces; give a number from 1 to that"
+            f"--top_k={top_k}: expected a number from 1 to {weights.config.vocab_size:,}, the size of the "
+            f"vocabulary of {weights.origin}"
         )
     return weights
 
 
 def with_checkpoint(path: str) -> str:
-    """Replaces a run by its newest checkpoint, because the run may save another one during the export.
+    """Returns the checkpoint that the export reads.
+
+    The export must read one checkpoint throughout, but the run may save a newer checkpoint at the same time.
 
     Args:
         path: str. A run, or any other model.
 
     Returns:
-        str. The checkpoint of a run. Other paths stay unchanged.
+        str. For a run, the checkpoint that checkpoints.find chooses. Otherwise the unchanged path.
     """
     return checkpoints.find(path)[1] if _is_own(path) else path
 
@@ -127,7 +137,9 @@ def _is_own(path):
 
 
 def is_exported(run: str, export_dir: str) -> bool:
-    """Returns whether the newest version below EXPORT_DIR was made from the newest checkpoint of a run.
+    """Returns whether the newest version in EXPORT_DIR has the weights of a run's checkpoint.
+
+    The checkpoint is the one that checkpoints.find chooses.
 
     Args:
         run: str. The work directory of the run.
@@ -147,7 +159,7 @@ def training_record(path: str, origin: str = "") -> bytes:
 
     Args:
         path: str. A run, a checkpoint, or another model.
-        origin: str. The origin of another model.
+        origin: str. The origin to record if `path` is neither a run nor a checkpoint of this package.
 
     Returns:
         bytes: JSON. For a run, the step and the sha256 of every file of its checkpoint. For other models, the origin.
@@ -160,30 +172,34 @@ def training_record(path: str, origin: str = "") -> bytes:
 
 
 def facts(path: str, weights) -> dict[str, list[str]]:
-    """Collects the facts of a model card about a pre-trained model.
+    """Collects the facts about a pre-trained model for its model card.
 
     Args:
         path: str. A run, a checkpoint, or another model.
         weights: Weights. The exported weights.
 
     Returns:
-        dict from heading to lines.
+        dict from the headings of the card to the lines below them.
     """
     config = weights.config
     shape = shape_text(config)
     limits = [
-        f"rows of {config.max_position_embeddings} tokens; an answer says when the end of a text was not read "
-        "(truncated)",
-        "it knows the language and the subjects of the texts that it was trained on, and repeats their errors",
+        f"the model reads at most {config.max_position_embeddings} tokens of a text; for raw text, the output "
+        "`truncated` says whether the end of the text was not read",
+        "the model knows only the language and the subjects of its training texts, and repeats their errors",
     ]
     run_directory, step, run = _pretraining_run(path)
     if not run:
         source_format, _, place = weights.origin.partition(" ")
         # The card shows only the name, because directories are private and of no use to a reader of the card.
-        source = f"see {os.path.basename(place.rstrip('/'))}, the model ({source_format}) whose weights these are"
+        name = os.path.basename(place.rstrip("/"))
+        source = f"see the documentation of the model {name} (layout {source_format}); this export has its weights"
         return {"Trained on": [source, shape], "Limits": limits}
     if run.sentence_objective == "sop":
-        limits.append("next sentence: it was trained to tell two texts in their order from the same two swapped")
+        limits.append(
+            "next sentence: the model was trained to tell two texts in their original order from the same two "
+            "texts in swapped order"
+        )
     trained = [
         f"{step:,} steps of {run.global_batch_size} rows of {run.max_seq_length} tokens, masked LM (masking "
         f"{run.masking}), sentence objective {run.sentence_objective}, learning rate {run.learning_rate:g}, seed "
@@ -214,8 +230,8 @@ def _score_lines(run_directory, step, run):
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         path = os.path.join(run_directory, "metrics.jsonl")
         raise UserError(
-            f"{path}: is not as pretrain writes it ({type(error).__name__}: {str(error)[:80]}); put back the run's own "
-            "file, or delete it to export without scores"
+            f"{path}: does not have the form that pretrain writes ({type(error).__name__}: {str(error)[:80]}); put "
+            "back the run's own file, or delete the file to export without scores"
         ) from None
 
 

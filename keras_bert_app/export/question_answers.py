@@ -16,8 +16,8 @@ _EXAMPLE = {
     "question": "Where was Marie Curie born?",
     "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics.",
 }
-# The context of a token in a window is a number of tokens plus this share of the window's length (run_squad.py,
-# _check_is_max_context).
+# The context of a token in a window is the smaller number of tokens to its left or right, plus this share of the
+# window's length (run_squad.py, _check_is_max_context).
 _LENGTH_SHARE = 0.01
 
 
@@ -27,7 +27,7 @@ class QuestionAnsweringModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers.
         max_windows: int. The most windows of a context; the model does not read the text beyond them.
-        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs a value other than the default.
     """
 
     def __init__(self, finetuned, max_windows: int, execution: Execution = PLAIN):

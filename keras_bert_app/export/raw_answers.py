@@ -32,11 +32,11 @@ def load(saved_model: str) -> tuple[Callable, tuple[str, ...]]:
     outputs = serve.structured_outputs if serve else {}
     taken = set(serve.structured_input_signature[1]) if serve else set()
     if "embedding" in outputs:
-        raise UserError(f"{saved_model}: makes vectors of texts; `embed` and `search` use them")
+        raise UserError(f"{saved_model}: makes vectors of texts, not answers; give it to `embed` or `search`")
     if "truncated" not in outputs or not _READERS.keys() & outputs.keys():
         mend = "give the export without _ids" if "input_word_ids" in taken else "export a run"
         raise UserError(f"{saved_model}: gives no answers to raw texts; {mend}")
-    # A SavedModel sorts the names of its inputs.
+    # A SavedModel sorts the names of its inputs. This list has the names in the usual order.
     for names in (
         ("text",),
         ("text_a", "text_b"),
@@ -199,7 +199,7 @@ def text_lines(row: Mapping, answer: Mapping) -> Iterator[str]:
     """
     yield text_columns.printable(" | ".join(_printable(value) for value in row.values() if isinstance(value, str)))
     if answer.get("truncated"):
-        yield "  (longer than the model reads: its end was left out)"
+        yield "  (the input is longer than the model can read; a part of it was left out)"
     for line in _answer_lines(row, answer):
         yield f"  {text_columns.printable(line)}"
 

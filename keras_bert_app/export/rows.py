@@ -1,8 +1,8 @@
 """Rows of token ids in graph.
 
-This module does for texts in a request what tasks.features does for files.
+This module does for texts in a request what tasks.features does for files. It uses core TensorFlow ops only.
 
-Dimensions: B examples, N rows, S the longest row, T tokens of all texts. Core TensorFlow ops only.
+Dimensions: B examples, N rows, S the longest row, T tokens of all texts.
 """
 
 import tensorflow as tf

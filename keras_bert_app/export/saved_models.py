@@ -54,7 +54,7 @@ class Export:
 def write_saved_model(
     module: tf.Module, export_dir: str, version: int, files: dict[str, bytes], facts: dict | None = None
 ) -> str:
-    """Writes EXPORT_DIR/VERSION/ whole or not at all. See write_together.
+    """Writes EXPORT_DIR/VERSION/ completely or not at all. See write_together.
 
     Args:
         module: tf.Module. See Export.
@@ -77,7 +77,7 @@ def write_together(export_dirs: Iterable[str], version: int, exports: Iterable[E
     """Writes EXPORT_DIR/VERSION/ for each export: all of them or none.
 
     An existing version is an error and stays unchanged. Local directories get their names when all of them are
-    complete. If the process is killed between two renames, the next export of the same model does the remaining ones.
+    complete. If the process is killed between two renames, the next export of the same model does the other renames.
     An object store (gs://) renames a directory by copying its files. For a store the function writes each export to a
     local directory and copies it. saved_model.pb comes last, because no program loads a version without this file.
 
@@ -124,10 +124,10 @@ def _finish_abandoned(export_dirs):
     """Completes or removes the directories that ended processes left.
 
     A complete directory gets its final name if another directory in export_dirs has this version. Otherwise the
-    directory is removed. The process of another machine or container cannot be checked, so its directory counts as
-    abandoned after a day.
+    function removes it. The function cannot see the processes of another machine or container, so a directory from
+    there counts as abandoned after a day.
     """
-    for path, version in [found for export_dir in export_dirs for found in _abandoned(export_dir)]:
+    for path, version in [each for export_dir in export_dirs for each in _abandoned(export_dir)]:
         directory = os.path.join(os.path.dirname(path), version)
         is_named_elsewhere = any(os.path.isdir(os.path.join(other, version)) for other in export_dirs)
         if is_named_elsewhere and not os.path.exists(directory) and _is_whole(path):
@@ -138,13 +138,13 @@ def _finish_abandoned(export_dirs):
 
 def _abandoned(export_dir):
     """Lists (directory of an ended process, its version)."""
-    found = []
+    abandoned = []
     for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
         if match := re.fullmatch(r"writing-(\d+)-(\d+)-(.*)", name):
             path, is_here = os.path.join(export_dir, name), match[3] == platform.node()
             if not _is_alive(int(match[2])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
-                found.append((path, match[1]))
-    return found
+                abandoned.append((path, match[1]))
+    return abandoned
 
 
 def _is_whole(directory):
@@ -157,7 +157,7 @@ def _is_whole(directory):
 
 def _is_alive(process):
     if process == os.getpid():
-        return False  # A killed process left the directory. In a container processes often have equal numbers.
+        return False  # A killed process with this number left the directory. Containers often reuse numbers.
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -257,10 +257,11 @@ def refuse_another_kind(export_dir: str, kind: str, task: str = "") -> None:
         about = read_json(os.path.join(newest, _DESCRIPTION), folder=newest)
     except (UserError, tf.errors.OpError):
         return
-    there = about.get("kind"), about.get("task", "")
-    if all(isinstance(value, str) for value in there) and there[0] and there != (kind, task):
+    existing = about.get("kind"), about.get("task", "")
+    if all(isinstance(value, str) for value in existing) and existing[0] and existing != (kind, task):
         raise UserError(
-            f"--export_dir: {newest} is {_kind_words(*there)}, and the new version would be {_kind_words(kind, task)}; "
+            f"--export_dir: {newest} is {_kind_words(*existing)}, and the new version would be "
+            f"{_kind_words(kind, task)}; "
             "give another --export_dir"
         )
 

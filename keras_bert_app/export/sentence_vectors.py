@@ -31,7 +31,7 @@ _EXAMPLE = "A cat sat on the mat."
 class Pooling:
     """The way to make a text's vector from its states.
 
-    For None the model's own files decide, or else the default.
+    For a field that is None the model's own files decide. Without such files the default applies.
 
     Attributes:
         pooling: str. One of export.pooling.POOLINGS; by default "mean".
@@ -67,10 +67,10 @@ class EmbeddingModule(tf.Module):
         tokenizer: BertTokenizer. The tokenizer of the model.
         how: Pooling with a resolved layer and max_seq_length.
         layers: tuple of int. The numbers of the pooled layers.
-        execution: Execution. The way to trace the encoder. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the encoder. LiteRT needs a value other than the default.
 
     Attributes:
-        anew: function of an Execution that makes an equal module with its own traces.
+        rebuild: function of an Execution that makes an equal module with its own traces.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class EmbeddingModule(tf.Module):
         execution: Execution = PLAIN,
     ):
         super().__init__(name="embeddings")
-        self.anew = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
+        self.rebuild = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
         self.model_variables = variables(encoder)
         special_ids = () if how.pool_special_tokens else (tokenizer.cls_id, tokenizer.sep_id)
         tokenize = masked_lm_scoring.tokenize_function(tokenizer)
@@ -102,12 +102,12 @@ class EmbeddingModule(tf.Module):
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def num_tokens(text):
-            # A caller with many texts can batch those of similar lengths.
+            # With these numbers a caller can put texts of similar lengths into one batch.
             return {"num_tokens": rows.spans(tokenize(text))[1] + 2}
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def rows_of_ids(text):
-            # A runtime such as LiteRT has only the encoder and needs its inputs.
+            # A runtime such as LiteRT has only the encoder and needs the encoder's inputs.
             inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
             return {**inputs, "truncated": truncated}
 
@@ -151,7 +151,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
         log(line)
     check_finite(weights.tensors, weights.origin)
     if weights.vocabulary is None:
-        raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
+        raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt there")
     positions, num_layers = weights.config.max_position_embeddings, weights.config.num_hidden_layers
     given, how = how, _settled(how, own, positions)
     if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
@@ -178,12 +178,14 @@ def _own_steps(path):
     with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:
         own = sentence_transformers_files.read(place)
     if own and own.folder and (is_archive or fetched != str(path)):
-        raise UserError(f"{path}: has its model in the folder {own.folder}; give the unpacked directory")
+        raise UserError(
+            f"{path}: has its model in the folder {own.folder}; download or unpack it, and give the directory"
+        )
     return own
 
 
 def _settled(how, own, positions):
-    """Fills each field of a Pooling except the layer: from the given one, the folder, or the default, in this order."""
+    """Fills the fields that are None from the model's folder, or else from the defaults. The layer may stay None."""
     base = _DEFAULTS
     if own:
         length = min(own.max_seq_length, positions)
@@ -246,7 +248,7 @@ def export_embeddings(
         TRAINING: training_record(path, weights.origin),
     }
     if has_litert:
-        files |= litert_export.files(module.anew, "ids")
+        files |= litert_export.files(module.rebuild, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(
         module, export_dir, version, files, {"Vectors": _pooling_lines(module.about.how), **facts(path, weights)}

@@ -24,7 +24,7 @@ class SequenceModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers.
         inputs: ("text",) or ("text_a", "text_b").
-        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs a value other than the default.
     """
 
     def __init__(self, finetuned, inputs: Sequence[str], execution: Execution = PLAIN):
@@ -99,14 +99,16 @@ def _rows(pieces, tokenizer, run):
     if run.long_documents == "head_tail":
         # [T] The places of the kept tokens. Places of the tail are shifted by the number of tokens left out.
         kept = tf.ragged.range(tf.minimum(length, room))
-        of_row = row_ids(kept.row_splits)
-        skipped = tf.gather(tf.where(truncated, length - room, 0), of_row)
+        row_of_token = row_ids(kept.row_splits)
+        skipped = tf.gather(tf.where(truncated, length - room, 0), row_of_token)
         places = kept.flat_values + tf.where(kept.flat_values >= head_length(room), skipped, 0)
-        return rows.pack(tokenizer, tf.gather(tokens, tf.gather(start, of_row) + places), rows.spans(kept)), truncated
+        return rows.pack(
+            tokenizer, tf.gather(tokens, tf.gather(start, row_of_token) + places), rows.spans(kept)
+        ), truncated
     size = tf.fill(tf.shape(length), room)
-    example, at, window, counts = rows.windows(
+    example, offset, window, counts = rows.windows(
         length, size, tf.fill(tf.shape(length), min(run.doc_stride, room)), run.max_windows
     )
-    encoded = rows.pack(tokenizer, tokens, (tf.gather(start, example) + at, window))
-    last = (counts - 1) * min(run.doc_stride, room) + room
-    return rows.grouped(encoded, counts), last < length
+    encoded = rows.pack(tokenizer, tokens, (tf.gather(start, example) + offset, window))
+    last_end = (counts - 1) * min(run.doc_stride, room) + room
+    return rows.grouped(encoded, counts), last_end < length

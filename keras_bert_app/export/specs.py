@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")
-# FROM_IDS has one row for each example, FROM_GROUPS has several rows.
+# FROM_IDS has one row for each example, FROM_GROUPS has several rows for each example.
 FROM_IDS = [tf.TensorSpec([None, None], tf.int32, name=name) for name in _IDS]
 FROM_GROUPS = [tf.TensorSpec([None, None, None], tf.int32, name=name) for name in _IDS]
 
@@ -35,7 +35,7 @@ def checked_ids(config, input_word_ids, input_mask, input_type_ids, execution: E
         execution: Execution. Only graphs of plain ops contain the checks, because LiteRT has no op for them.
 
     Returns:
-        dict of the three, as the inputs of an encoder.
+        dict of the three tensors, which are the inputs of an encoder.
     """
     inputs = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
     if execution is not PLAIN:

@@ -12,8 +12,8 @@ from keras_bert_app.tasks.families.tagging import has_entities
 from pipelines.ragged import keep, row_ids
 
 _TEXT = "Marie Curie moved from Warsaw to Paris in 1891 and worked at the University of Paris."
-# The context of a token in a window is a number of tokens plus this share of the window's length (run_squad.py,
-# _check_is_max_context).
+# The context of a token in a window is the smaller number of tokens to its left or right, plus this share of the
+# window's length (run_squad.py, _check_is_max_context).
 _LENGTH_SHARE = 0.01
 
 
@@ -25,7 +25,7 @@ class TaggingModule(tf.Module):
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that tags.
         max_windows: int. The most windows of a text; the words beyond them get no answer.
-        execution: Execution. The way to trace the signature over ids. LiteRT needs another one than the default.
+        execution: Execution. The way to trace the signature over ids. LiteRT needs a value other than the default.
     """
 
     def __init__(self, finetuned, max_windows: int, execution: Execution = PLAIN):

@@ -58,7 +58,7 @@ def _named_figures(s):
             f"{_quartiles(s['predictions_per_row'])}; "
             f"{s['predicted_share_of_tokens']:.2%} of the tokens",
         ),
-        ("shown in their place", ", ".join(f"{kind} {share:.2%}" for kind, share in s["label_shares"].items())),
+        ("kinds of predictions", ", ".join(f"{kind} {share:.2%}" for kind, share in s["label_shares"].items())),
         ("words predicted", f"{s['predicted_words']:,}; {s['predicted_words_cut_share']:.2%} only in part"),
         ("[MASK] without a label", f"{s['masks_without_label']:,}"),
         ("[UNK] in the text", f"{s['unknown_share']:.3%} of the pieces"),

@@ -111,7 +111,7 @@ def legend(look: Look) -> str:
     """
     marks = (
         (f"[MASK{look.arrow}label]", HIDDEN, "hidden"),
-        ("[=label]", KEPT, "shown as it is"),
+        ("[=label]", KEPT, "shown unchanged"),
         (f"[piece{look.arrow}label]", RANDOM, "another piece shown"),
     )
     return "to predict: " + ", ".join(

@@ -106,7 +106,7 @@ def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
         step: int. The step.
 
     Returns:
-        (step, position) of the checkpoint. Without such a checkpoint, those of the beginning of the run.
+        (step, position) of the checkpoint. If there is no such checkpoint: step 0 and the first position.
     """
     return max(
         ((known, position) for known, position in source.checkpoints.items() if known <= step),
@@ -117,8 +117,8 @@ def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
 def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, tuple]]:
     """Yields the batches that training reads from a position on.
 
-    A ramp that is a share of --train_minutes keeps its value at the last checkpoint at or before the step. No file says
-    at which step such a ramp went on.
+    A ramp that is a share of --train_minutes keeps its value at the last checkpoint at or before the step, because no
+    file records the steps at which such a ramp grew.
 
     Args:
         source: Source.
@@ -165,7 +165,8 @@ def checked_position(source: Source, position: Sequence[int]) -> Sequence[int]:
     for block, (directory, shards) in zip(position[-2::-3][::-1], source.shards.items(), strict=True):
         if block >= len(shards):
             raise UserError(
-                f"--position={given}: names block {block}; expected less than {len(shards)}, the shards of {directory}"
+                f"--position={given}: names block {block}; expected less than {len(shards)}, the number of shards of "
+                f"{directory}"
             )
     return position
 

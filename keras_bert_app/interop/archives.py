@@ -45,7 +45,7 @@ def unpacked(path: str | os.PathLike) -> Iterator[str]:
         path: str or os.PathLike. Local .zip or .tar file.
 
     Yields:
-        str. Directory of the files. If the archive has a single directory at its top, this is that directory.
+        str. Directory of the files. If the archive has a single directory at its top, the path of that directory.
 
     Raises:
         UserError: The archive is damaged, a member is a link or has a path outside of the archive, or the content is
@@ -140,11 +140,12 @@ def _check(path, members):
     for name, _, is_plain in members:
         parts = name.replace("\\", "/").split("/")
         if not is_plain or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
-            raise UserError(f"{path}: member {name!r} is a link or lies outside of the archive; nothing of it was kept")
+            raise UserError(f"{path}: member {name!r} is a link or lies outside of the archive; no file was kept")
     total, packed = sum(size for _, size, _ in members), os.path.getsize(path)
     if len(members) > _MAX_MEMBERS or total > _MAX_GROWTH * packed + _FREE_GROWTH:
         raise UserError(
-            f"{path}: {len(members):,} members of {total:,} bytes in an archive of {packed:,}; that is no model's"
+            f"{path}: {len(members):,} members of {total:,} bytes in an archive of {packed:,} bytes; "
+            "no archive of a model is like this; fetch it again"
         )
 
 

@@ -25,7 +25,7 @@ def written_whole(directory: str | os.PathLike) -> Iterator[str]:
         UserError: `directory` is remote, or exists and is not empty.
     """
     if storage.is_remote(directory):
-        raise UserError(f"{directory}: is no local directory; write to one and copy it from there")
+        raise UserError(f"{directory}: is not a local directory; write to a local directory, then copy the files")
     directory = os.path.abspath(directory)
     if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
         raise UserError(f"{directory}: is there already and not empty; name a new directory")

@@ -7,7 +7,7 @@ from keras_bert_app.errors import UserError
 
 _HUGGINGFACE = "hf://"
 _KAGGLE = "kaggle://"
-# Only these files are fetched, because other formats of weights are never read here.
+# The module fetches only these files, because this application never reads other formats of weights.
 _FILES = ("*.json", "*.safetensors", "*.weights.h5", "vocab.txt", "assets/*")
 # KerasHub's naming scheme for its presets of BERT.
 _PRESET = re.compile(
@@ -38,8 +38,8 @@ def fetch(handle: str) -> tuple[str, str]:
         )
         if not any(name.endswith((".safetensors", ".weights.h5")) for name in os.listdir(directory)):
             raise UserError(
-                f"{handle}: has no *.safetensors, and weights that are pickled are never read; look for a version "
-                "with model.safetensors, or convert it where transformers is installed"
+                f"{handle}: has no *.safetensors, and this program never reads pickled weights; look for a version "
+                "with model.safetensors, or convert the weights where transformers is installed"
             )
         return directory, ""
     if is_handle(handle):

@@ -60,7 +60,7 @@ def detect(path: str) -> str:
     if not storage.exists(path):
         raise UserError(
             f"{path}: there is no such file or directory; expected a model in one of the layouts "
-            f"{', '.join(FORMATS)}, or a handle such as hf://NAME"
+            f"{', '.join(FORMATS)}, or a handle such as hf://OWNER/NAME"
         )
     content = ", ".join(storage.list_directory(path)[:8]) if storage.is_directory(path) else "a file"
     raise UserError(
@@ -154,8 +154,8 @@ def with_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> Weights:
     pieces = checked_pieces(vocabulary_bytes, "vocab.txt")
     if len(pieces) > weights.config.vocab_size:
         raise UserError(
-            f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
-            "give the one that it was trained with"
+            f"the vocabulary has {len(pieces):,} entries, but {weights.origin} has {weights.config.vocab_size:,} "
+            "rows; give the vocabulary that the model was trained with"
         )
     config = weights.config
     if weights.vocabulary is None and not weights.says_casing and not casing.fits(pieces, config.do_lower_case):
@@ -182,8 +182,8 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
     module = format_module(target_format)
     if weights.config.is_causal and target_format != "workdir":
         raise UserError(
-            f"{weights.origin}: attends to what stands before alone (is_causal), for which {target_format} has no "
-            "place; write --to=workdir"
+            f"{weights.origin}: is causal (no token attends to later tokens), and {target_format} cannot store this; "
+            "write --to=workdir"
         )
     lines = list(module.write(weights, directory))
     try:
@@ -199,8 +199,8 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
     differing = [path for path in weights.tensors if path in written.tensors and path not in same]
     if differing:
         raise UserError(
-            f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "
-            "is a fault of this program or of the disk; delete the directory"
+            f"{directory}: {len(differing)} tensors changed when they were written, first {differing[0]}; "
+            "this is a fault of this program or of the disk; delete the directory"
         )
     return [
         *lines,

@@ -63,15 +63,15 @@ def read(path: str) -> Weights:
     if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(
         part_of(path) == "next_sentence" for path in tensors
     ):
-        unused["what next_sentence has learned"] = (
-            "two texts in their order from the same two swapped, which no layout has a name for"
+        unused["the objective of next_sentence"] = (
+            "this head learned the order of two texts (sop), for which no layout has a name"
         )
     own_head = None
     if head_tensors := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
         if "head" not in values or "labels" not in values:
             raise UserError(
-                f"{run_directory}/config.json: has no head and labels, which belong to {min(head_tensors)[:80]}; put "
-                "back the one that the run wrote"
+                f"{run_directory}/config.json: has no head and labels, which belong to {min(head_tensors)[:80]}; "
+                "restore the config.json that the run wrote"
             )
         own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), head_tensors)
         tensors = {path: tensor for path, tensor in tensors.items() if path not in head_tensors}

@@ -130,9 +130,9 @@ def _compared(name, ours, theirs):
     """Compares one output. Returns (text for the table, whether the output is correct)."""
     is_head = name.endswith("_logits") or name == "pooled_output"
     if theirs is None:
-        return "not compared: the other side gives none", is_head
+        return "not compared: the reference does not give this output", is_head
     if ours is None:
-        return "the other side gives it, the loaded weights do not", False
+        return "the reference gives this output, the loaded weights do not", False
     if ours.shape != theirs.shape:
         return f"expected shape {list(theirs.shape)}, found {list(ours.shape)}", False
     # The rounding error of float32 grows with the largest value.
@@ -172,8 +172,8 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
     else:
         packages = " and ".join(PACKAGES[source_format])
         raise UserError(
-            f"{path}: nothing to compare with: no {packages} here, and no {parity_files.NAME} beside it; "
-            "install that, or name an interpreter that has it by --reference_python"
+            f"{path}: nothing to compare with: no {packages} here, and no {parity_files.NAME} beside the model; "
+            f"install {packages}, or give an interpreter with {packages} as --reference_python"
         )
     ours, notes = our_outputs(weights, batch), []
     if is_asked and source_format == "keras_hub" and "mlm_logits" in ours and "mlm_logits" in theirs:

@@ -42,7 +42,7 @@ def write(
 
 
 def read(path: str | os.PathLike, config: BertConfig) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], str]:
-    """Reads a file whose inputs are valid for a configuration.
+    """Reads a file, and checks that its inputs are valid for a configuration.
 
     Args:
         path: str or os.PathLike. Local file.
@@ -70,13 +70,13 @@ def read(path: str | os.PathLike, config: BertConfig) -> tuple[dict[str, np.ndar
             raise ValueError("an output is empty, or not float32")
     except Exception as error:  # numpy and zipfile raise errors of many classes for damaged files.
         raise UserError(
-            f"{path}: is no {NAME} as it was written ({type(error).__name__}: {str(error)[:80]}); "
-            "delete it, or put back the one that belongs there"
+            f"{path}: is not a valid {NAME} ({type(error).__name__}: {str(error)[:80]}); "
+            "delete it, or restore the file that was written for this model"
         ) from None
     if not _fits(inputs, config):
         raise UserError(
-            f"{path}: its inputs are none that this configuration can take; delete it, or put back the one "
-            "that belongs to these weights"
+            f"{path}: its inputs do not fit this configuration; delete it, or restore the file "
+            "that was written for these weights"
         )
     return inputs, outputs, made_by
 

@@ -37,19 +37,19 @@ def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
         UserError: num_positions is less than 1.
     """
     if num_positions < 1:
-        raise UserError(f"{num_positions} is no number of positions; give 1 or more")
+        raise UserError(f"{num_positions} is not a number of positions; give 1 or more")
     table = weights.tensors[_POSITION_TABLE]
     num_learned = len(table)
     line = f"positions {num_learned:,} -> {num_positions:,}: "
     if num_positions > num_learned:
         line += (
-            f"the rows from {num_learned:,} on are copies of the first {num_learned:,}, in turn; "
-            "train before relying on them"
+            f"the rows from {num_learned:,} on are copies of the first {num_learned:,}, in the same order; "
+            "train the model before you use the new positions"
         )
     elif num_positions < num_learned:
         line += f"{num_learned - num_positions:,} rows cut"
     else:
-        line += "as they were"
+        line += "unchanged"
     tensors = {**weights.tensors, _POSITION_TABLE: table[np.arange(num_positions) % num_learned]}
     return weights.changed(tensors, max_position_embeddings=num_positions), line
 
@@ -119,7 +119,7 @@ def prune_heads(weights: Weights, heads: Mapping[int, Collection[int]]) -> tuple
     Args:
         weights: Weights. Weights of any model.
         heads: dict layer -> collection of int. Numbers of the heads to remove. Layers and heads count from 0. In a
-            pruned model only the remaining heads have numbers.
+            pruned model the numbers count only the remaining heads.
 
     Returns:
         Tuple (Weights, line for the user).
@@ -137,7 +137,7 @@ def prune_heads(weights: Weights, heads: Mapping[int, Collection[int]]) -> tuple
         kept = [head for head in range(counts[layer]) if head not in pruned]
         if not kept:
             raise UserError(
-                f"heads to prune: layer {layer} would have none left of {counts[layer]}; leave it one at least"
+                f"heads to prune: layer {layer} would have none left of {counts[layer]}; keep at least one head"
             )
         attention = f"encoder/layer_{layer}/attention"
         for path in (f"{attention}/query_key_value/kernel", f"{attention}/query_key_value/bias"):
@@ -192,7 +192,7 @@ def tie(weights: Weights, kept: str = "") -> tuple[Weights, str]:
     if not are_equal and not kept:
         raise UserError(
             f"{weights.origin}: {_OUTPUT_TABLE} differs from {_WORD_TABLE} by up to "
-            f"{np.abs(words - outputs).max():.2g}, and a tied head has one; say which is kept: "
+            f"{np.abs(words - outputs).max():.2g}, and a tied head has only one table; choose the table to keep: "
             f"{' or '.join(tables)}"
         )
     tensors = {**weights.tensors, _WORD_TABLE: weights.tensors[tables[kept or "word_embeddings"]]}
@@ -203,9 +203,9 @@ def tie(weights: Weights, kept: str = "") -> tuple[Weights, str]:
 
 def _check_head(weights, is_tied):
     if "masked_lm" not in weights.parts():
-        raise UserError(f"{weights.origin}: has no masked_lm head, which alone could be tied or untied")
+        raise UserError(f"{weights.origin}: has no masked_lm head to tie or untie")
     if weights.config.tie_word_embeddings != is_tied:
-        raise UserError(f"{weights.origin}: its masked_lm head is {'untied' if is_tied else 'tied'} as it is")
+        raise UserError(f"{weights.origin}: its masked_lm head is already {'untied' if is_tied else 'tied'}")
 
 
 def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
@@ -229,7 +229,7 @@ def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
     users_of_pooler = ["next_sentence", *(["classifier"] if weights.task in POOLED_TASKS else [])]
     for part in users_of_pooler:
         if "pooler" in parts and part not in parts and counts[part]:
-            raise UserError(f"pooler cannot be dropped alone: {part} stands on it; drop {part} too")
+            raise UserError(f"pooler cannot be dropped alone: {part} reads its output; drop {part} too")
     tensors = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in parts}
     line = "dropped: " + ", ".join(
         f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)" for part in parts

@@ -21,8 +21,9 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
 
     - An entry of both vocabularies keeps its row in every table, also if its id changes.
     - A new entry starts as the mean of the rows of its pieces in the old vocabulary (Gee et al. 2022, Fast Vocabulary
-      Transfer). Its output bias is the mean of their biases. "##x" is cut like the inside of a word.
-    - A new special or [unusedN] entry, and one that is [UNK] in the old vocabulary, starts as the mean of all old rows.
+      Transfer). Its output bias is the mean of the pieces' biases. "##x" is cut like the inside of a word.
+    - Some new entries start as the mean of all old rows: special and [unusedN] entries, and entries that the old
+      vocabulary cannot cut into pieces.
     - Rows of a table beyond the old vocabulary belong to no entry and are dropped.
 
     Args:
@@ -37,7 +38,7 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
     """
     if weights.vocabulary is None:
         raise UserError(
-            f"{weights.origin}: has no vocab.txt, so that nothing tells what its rows stand for; put the "
+            f"{weights.origin}: has no vocab.txt, so the meaning of its rows is unknown; put the "
             "vocabulary of these weights beside them"
         )
     old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")

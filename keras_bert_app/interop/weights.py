@@ -1,6 +1,6 @@
-"""Defines Weights, a BERT's tensors and settings outside of any model. Needs numpy only.
+"""Defines Weights, a BERT's tensors and settings outside of any model.
 
-Every reader of a layout returns Weights, and every writer accepts them.
+Every reader of a layout returns Weights, and every writer accepts them. This module needs numpy only.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ class OwnHead:
         """The line for the user if the head is not loaded or written."""
         return (
             f"  left out: {', '.join(self.tensors)} "
-            "(the head of a fine-tuned run; finetune takes it along for the same task)"
+            "(the head of a fine-tuned run; `finetune` loads it for the same task)"
         )
 
 
@@ -86,7 +86,7 @@ class Weights:
         return tuple(part for part in PARTS if not self.missing([part]))
 
     def missing(self, parts: Collection[str] = PARTS) -> list[str]:
-        """Lists the paths of some parts that have no tensor.
+        """Lists the paths in some parts for which there is no tensor.
 
         Args:
             parts: collection of str. Some of PARTS.
@@ -187,8 +187,8 @@ def split_attention(values: Mapping) -> dict:
         shape = value if isinstance(value, tuple) else value.shape
         if path.endswith("/kernel") and shape[-1] != 3 * shape[0]:
             raise UserError(
-                f"{path} is {list(shape)}: heads of this layer were pruned, for which this layout has no place; "
-                "write it with --to=workdir"
+                f"{path} is {list(shape)}: heads of this layer were pruned, which this layout cannot store; "
+                "write the model with --to=workdir"
             )
         if isinstance(value, tuple):
             split |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
@@ -237,7 +237,7 @@ def checked(
         allow_absent: bool. Whether the parts of Weights.absent may be missing, too.
 
     Returns:
-        Tuple (Weights, lines of the report). Parts with a missing tensor and unexpected tensors are removed.
+        Tuple (Weights, lines of the report). Unexpected tensors are removed, and so is every part that lacks a tensor.
 
     Raises:
         UserError: A tensor is missing, unexpected or has another shape. The message lists every such tensor with its
@@ -320,7 +320,7 @@ def _missing_faults(missing, allow_missing):
     faults = []
     for part, paths in missing.items():
         if part not in allow_missing:
-            hint = "" if part not in PARTS[1:] else f" (--allow_missing={part} goes on without {part})"
+            hint = "" if part not in PARTS[1:] else f" (--allow_missing={part} continues without {part})"
             names = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
             faults.append(f"{names}: missing{hint}")
     return faults
@@ -334,7 +334,7 @@ def _vocabulary_faults(weights):
         return []
     return [
         f"vocab.txt: {num_pieces:,} entries for a table of {weights.config.vocab_size:,} rows; "
-        "lay the model's own there"
+        "put the model's own file there"
     ]
 
 
@@ -354,7 +354,7 @@ def _report(weights, loaded, missing, unexpected):
         num_present = sum(part_of(path) == part for path in weights.tensors)
         lines.append(
             f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
-            + (f", nor are the other {num_present} of it" if num_present else "")
+            + (f", nor are its other {num_present} tensors" if num_present else "")
         )
     lines += [f"  {remark}" for remark in weights.remarks]
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
@@ -362,5 +362,5 @@ def _report(weights, loaded, missing, unexpected):
     if weights.own_head:
         lines.append(weights.own_head.left_out)
     if names := _not_finite(loaded):
-        lines.append(f"  BEWARE: {_first(names)} numbers that are not finite (NaN or infinite)")
+        lines.append(f"  WARNING: {_first(names)} numbers that are not finite (NaN or infinite)")
     return lines

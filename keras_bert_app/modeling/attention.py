@@ -22,13 +22,14 @@ class SelfAttention(Configured, keras.layers.Layer):
 
     The Transformer layer applies the output projection, because it adds the bias together with the residual. The kernel
     of query, key and value is [H, 3 x N x D]. Its columns are Q | K | V, and each third is ordered by head. One product
-    computes all three. Three products compute them if the execution asks for it, or if only some places attend.
+    computes all three. The layer makes three separate products if execution.has_one_projection is False, or if only
+    some positions attend.
 
     Args:
         config: BertConfig. The configuration of the model.
         seed: int or str. The seed of the initial weights.
         dropout_place: int. The number of this layer's dropout.
-        num_heads: int. N of this layer. A pruned layer has fewer heads than the configuration, of the same size D.
+        num_heads: int. N of this layer. Pruning removes heads and keeps the head size D.
 
     Attributes:
         head_gates: None, or a tensor [N] or [B, N] that multiplies the outputs of the heads. encoder.gated_heads sets
@@ -36,9 +37,10 @@ class SelfAttention(Configured, keras.layers.Layer):
 
     Call arguments:
         x: [B, S, H].
-        mask_scores: [B, 1, 1 or S, S]. 0 for a key that may be attended to, MASKED_SCORE for a masked key.
+        mask_scores: [B, 1, 1 or S, S]. 0 for a visible key, MASKED_SCORE or less for a masked key.
         dropout_stem: backend.stem of the step's seed, or None for inference.
-        attending: [B, P, H]. The rows of x that attend. mask_scores then belongs to these rows. None for all rows.
+        attending: [B, P, H]. The vectors of the positions of x that attend. mask_scores then belongs to these
+            positions. None for all positions.
         execution: Execution. How ops are executed.
 
     Returns:
@@ -148,7 +150,7 @@ def attend(query, key, value, mask_scores, seed, rate: float, execution: Executi
         execution: Execution. How ops are executed.
 
     Returns:
-        (sums of the values in the layout of the query, probabilities before dropout [B, N, P, S]).
+        (weighted sums of the values in the layout of the query, probabilities before dropout [B, N, P, S]).
     """
     seeds = [] if seed is None else [seed]
     if execution.recomputes_attention:
@@ -213,14 +215,19 @@ def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, mean=None
 
 @functools.cache
 def _fused_weights(rate, execution):
-    """Makes the function of (scores, mask_scores, seed) that gives the weights. Each direction is one kernel."""
+    """Makes the function of (scores, mask_scores, seed) that gives the weights.
+
+    The forward pass is one kernel, and the gradient is another.
+    """
 
     def weights(scores, mask_scores, seed=None):
         values, log_sums = execution.fused(_weights_and_log_sums, scores, mask_scores, seed, rate=rate)
 
         def gradient(upstream):
-            of_scores = execution.fused(_gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate)
-            return [of_scores, None] if seed is None else [of_scores, None, None]
+            score_gradient = execution.fused(
+                _gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate
+            )
+            return [score_gradient, None] if seed is None else [score_gradient, None, None]
 
         return values, gradient
 
@@ -242,7 +249,7 @@ def _recomputed(rate, execution):
 
         def gradient(upstream):
             gradients = gradient_of(
-                *execution.computed_anew(query, key, value, mask_scores, seed, log_sums, context, upstream)
+                *execution.recomputed(query, key, value, mask_scores, seed, log_sums, context, upstream)
             )
             return [*gradients, None] if seed is None else [*gradients, None, None]
 
@@ -252,10 +259,11 @@ def _recomputed(rate, execution):
         scores = execution.query_key_products(query, key)
         probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
         weights = dropped(ops.cast(probabilities, value.dtype), seed, rate, execution)
-        # For each row, the sum of probabilities times their gradients. The context gives it without a pass over them.
+        # The sum of probabilities times their gradients equals the sum of upstream x context over D. So the code
+        # needs no pass over the probabilities.
         mean = ops.sum(ops.cast(upstream, "float32") * ops.cast(context, "float32"), axis=-1)
         mean = ops.expand_dims(mean if execution.is_heads_first else ops.transpose(mean, (0, 2, 1)), -1)
-        of_scores = _gradient_of_scores(
+        score_gradient = _gradient_of_scores(
             scores,
             mask_scores,
             seed,
@@ -266,8 +274,8 @@ def _recomputed(rate, execution):
             execution=execution,
         )
         return (
-            execution.weighted_sums(of_scores, key),
-            execution.weighted_sums_over_queries(of_scores, query),
+            execution.weighted_sums(score_gradient, key),
+            execution.weighted_sums_over_queries(score_gradient, query),
             execution.weighted_sums_over_queries(weights, upstream),
         )
 

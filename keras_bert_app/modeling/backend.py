@@ -11,7 +11,7 @@ from tensorflow.compiler.xla import xla_data_pb2
 
 
 def tensor(values: Any) -> Any:
-    """Converts values to a tensor. A variable is cast as Keras casts it.
+    """Converts values to a tensor. For a variable the autocast of Keras decides the type.
 
     Args:
         values: tensor, variable or array.
@@ -37,12 +37,12 @@ def rows(table: Any, indices: Any) -> Any:
     return tf.gather(keras.ops.convert_to_tensor(table), indices)
 
 
-# Indices that the gradient handles at a time. Their one-hot matrix takes 1 GB in bfloat16 for BERT's vocabulary.
+# The gradient handles this many indices at a time. For BERT's vocabulary the one-hot matrix takes 1 GB in bfloat16.
 _ROWS_IN_ORDER = 16_384
 
 
 def rows_in_order(table: Any, indices: Any) -> Any:
-    """Gathers rows of a table, with a gradient whose sums have one order.
+    """Gathers rows of a table. The gradient adds its terms in a fixed order.
 
     XLA must compile the whole program. The gradient of a gather is a scatter, and a GPU adds its terms in any order.
     Here the gradient is the product of a one-hot matrix with the gradient of the rows. Three bfloat16 numbers hold
@@ -79,7 +79,7 @@ def _rows_in_order(table, flat, shape):
 
 
 def rows_at_in_order(x: Any, positions: Any) -> Any:
-    """Gathers rows at positions, with a gradient whose sums have one order. See rows_in_order.
+    """Gathers rows at positions. The gradient adds its terms in a fixed order. See rows_in_order.
 
     Args:
         x: [B, S, H].
@@ -108,7 +108,7 @@ def _float32_product(x, y):
 
 
 def einsum(equation: str, *tensors: Any) -> Any:
-    """Computes tf.einsum. keras.ops.einsum would make a matrix product between transpositions.
+    """Computes tf.einsum. keras.ops.einsum would add transpositions before and after a matrix product.
 
     Args:
         equation: str. See tf.einsum.
@@ -175,7 +175,7 @@ def seed_of_replica(seed: Any) -> Any:
 
 
 def stem(seed: Any) -> Any:
-    """Computes the part that all seeds share which fold_in makes from one seed.
+    """Computes the part that is equal in all seeds that fold_in makes from one seed.
 
     This part takes forty ops, nearly all of fold_in's cost. A model computes it once, instead of once for each dropout.
 
@@ -189,7 +189,7 @@ def stem(seed: Any) -> Any:
 
 
 def with_number(stem: Any, number: int) -> Any:
-    """Makes the seed that fold_in makes from a seed and a number.
+    """Makes the same seed as fold_in, from the stem of a seed and a number.
 
     Args:
         stem: int32 scalar. See `stem`.
@@ -204,9 +204,9 @@ def with_number(stem: Any, number: int) -> Any:
 def uniform_bits(seed: Any, shape: list) -> Any:
     """Draws random integers. Each is a hash of its place and of the seed.
 
-    TensorFlow's generators run ten rounds or more, because their streams must pass statistical tests. A mask needs
-    less: the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011). In this hash a change of any input bit changes half of
-    the output bits.
+    TensorFlow's generators run ten rounds or more, because their streams must pass statistical tests. For a dropout
+    mask the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011) is enough. In this hash a change of any input bit
+    changes half of the output bits.
 
     Args:
         seed: int [2].

@@ -62,8 +62,9 @@ class BertEmbeddings(Configured, keras.layers.Layer):
         static_length = input_word_ids.shape[1]
         if static_length is not None and static_length > self.config.max_position_embeddings:
             raise ValueError(
-                f"a sequence of {static_length} tokens; this model has max_position_embeddings "
-                f"{self.config.max_position_embeddings}; cut the text or grow the positions"
+                f"input_word_ids has rows of {static_length} tokens; this model takes at most "
+                f"{self.config.max_position_embeddings} (max_position_embeddings); cut the rows, or give the model "
+                "more positions (convert --max_position_embeddings)"
             )
         gather = backend.rows_in_order if execution.is_deterministic else backend.rows
         words = gather(self.word_table, input_word_ids)

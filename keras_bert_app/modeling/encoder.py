@@ -84,7 +84,7 @@ class TransformerLayer(Configured, keras.layers.Layer):
     def call(self, x, mask_scores, dropout_stem=None, positions=None, execution: Execution = PLAIN):
         def added(norm, x, projection, values, dropout):
             product = projection.product(values, execution)
-            return norm.of_residual(x, product, projection.bias, dropout, dropout_stem, execution)
+            return norm.normalized_residual(x, product, projection.bias, dropout, dropout_stem, execution)
 
         attending = None if positions is None else rows_at(x, positions, execution)
         context, probabilities = self.attention(x, mask_scores, dropout_stem, attending, execution=execution)
@@ -113,8 +113,8 @@ class BertEncoder(Configured, keras.Model):
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: bool. Whether to return the attention probabilities too.
         output_positions: int32 [B, P]. The places for which the last layer computes its output. For other places the
-            last layer computes key and value only. The first place must be 0, that of [CLS], because pooled_output
-            reads it. None for all places.
+            last layer computes key and value only. The first place must be 0, the place of [CLS], because
+            pooled_output reads it. None for all places.
         execution: Execution. How ops are executed.
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
             Keras passes True in fit, and False in evaluate and predict.
@@ -206,11 +206,12 @@ class BertEncoder(Configured, keras.Model):
         if not self.config.is_causal:
             return mask_scores
         places = ops.arange(ops.shape(mask)[1], dtype="int32")
-        # [S, S] or [B, 1, P, S]: whether the token of a row comes before the token of a column
-        of_rows = (
+        # Below, [S, S] or [B, 1, P, S] says whether the query (row) comes before the key (column). Such a query
+        # must not attend to the key.
+        row_places = (
             ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
         )
-        return mask_scores + ops.cast(of_rows < places, "float32") * MASKED_SCORE
+        return mask_scores + ops.cast(row_places < places, "float32") * MASKED_SCORE
 
 
 @contextlib.contextmanager

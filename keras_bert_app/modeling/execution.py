@@ -1,7 +1,7 @@
 """Ways to execute a model's arithmetic: plain ops, compiled parts, or one compiled program.
 
-An `Execution` is a value. The start of a run chooses it once, and every layer gets it as an argument. This file has
-everything that differs by execution, and therefore by device, with the measured reason.
+An `Execution` is a value. The program chooses it once, at the start of a run, and every layer gets it as an argument.
+This file has everything that differs by execution, and therefore by device, with the measured reason.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ class Execution:
             "plain": TensorFlow's ops and their gradients, for inference and exported graphs;
             "none": the same ops with the gradients of this package, for training without XLA;
             "parts": XLA compiles each function given to `fused`, and the fastest library computes matrix products;
-            "step": XLA compiles the whole program, and the code that traces the program requests this;
+            "step": XLA compiles the whole program, and the code that traces the program requests the compilation;
             "kernel": inside one of the kernels of "parts".
         has_separate_projections: bool. Whether query, key and value are three products. LiteRT stores the three kernels
-            as constants. With one product it would cut the three parts out of each result, at a cost in time.
+            as constants. With one product LiteRT would have to cut each result into three parts, which takes time.
         is_for_gpu: bool. Whether the program of "step" is arranged for a GPU. A TPU needs another arrangement.
-        is_deterministic: bool. Whether sums with one order replace sums without a fixed order, such as a GPU's scatter.
+        is_deterministic: bool. Whether sums have a fixed order. A GPU's scatter, for example, adds in any order.
     """
 
     mode: str = "plain"
@@ -53,7 +53,7 @@ class Execution:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether XLA compiles the traced ops: in parts, whole, or as one of the parts."""
+        """Whether XLA compiles the traced ops: as parts, as a whole program, or inside one part."""
         return self.mode in ("step", "parts", "kernel")
 
     @property
@@ -66,8 +66,8 @@ class Execution:
         """Whether functions have the gradients of this package. Exported graphs do not have them."""
         return self.mode != "plain"
 
-    # Sums over heads-first arrays are one library call. For a TPU, XLA lays out each array for its next reader, so an
-    # explicit transposition in a wholly compiled program would only be a copy.
+    # On heads-first arrays a weighted sum is one library call. For a TPU, XLA chooses the layout of each array for the
+    # op that reads it next, so an explicit transposition in a wholly compiled program would only be a copy.
     @property
     def is_heads_first(self) -> bool:
         """Whether query, key and value are [B, N, S, D]. Otherwise they are [B, S, N, D]."""
@@ -77,9 +77,9 @@ class Execution:
     def has_flat_products(self) -> bool:
         """Whether a product has one axis for all rows of a batch.
 
-        One library call over all rows is faster than one call for each example of a batch. On a TPU, XLA lays out each
-        array for its next reader, and would copy the rows to join their axes. On a GPU, XLA would transpose arrays with
-        two axes of rows for the gradient of the kernel.
+        One library call over all rows is faster than one call for each example of a batch. On a TPU, XLA chooses the
+        layout of each array for the op that reads it next. XLA would have to copy the array to join its two axes of
+        rows. On a GPU, XLA would transpose arrays with two axes of rows for the gradient of the kernel.
         """
         return self.is_for_gpu or not self.compiles_all
 
@@ -92,7 +92,7 @@ class Execution:
     def recomputes_activation(self) -> bool:
         """Whether the gradient computes an activation again, and keeps only its argument.
 
-        XLA for GPUs would keep the hyperbolic tangent of gelu in addition to its argument, both [.., 4H].
+        XLA for GPUs would keep both the hyperbolic tangent of gelu and its argument, [..., I] each.
         """
         return self.is_for_gpu
 
@@ -114,11 +114,11 @@ class Execution:
         return self.compiles_all
 
     def fused(self, function: Callable, *tensors: Any, **constants: Any) -> Any:
-        """Calls function(*tensors, execution=..., **constants), in "parts" as one kernel for each direction.
+        """Calls function(*tensors, execution=..., **constants).
 
-        Element-wise work and sums over rows cost mainly memory traffic. One kernel reads and writes each array once.
-        Separate TensorFlow ops do so once for each op. The gradient keeps only the arguments, and computes the function
-        again from them.
+        In "parts" the forward pass is one kernel, and the gradient is another. Element-wise work and sums over rows
+        cost mainly memory traffic. One kernel reads and writes each array once. Separate TensorFlow ops do so once for
+        each op. The gradient keeps only the arguments, and computes the function again from them.
 
         Args:
             function: function of tensors (None for a missing one) and an Execution, defined at the top of a module.
@@ -152,12 +152,12 @@ class Execution:
 
         return call
 
-    def computed_anew(self, *tensors: Any) -> tuple:
+    def recomputed(self, *tensors: Any) -> tuple:
         """Returns tensors from which a gradient computes intermediate results again.
 
-        In a whole program XLA finds that the forward pass computed the same results, and keeps them. It keeps float32
-        even if the arguments are bfloat16. The barrier hides the repetition, and delays the work until the upstream
-        gradient is ready.
+        In a whole program XLA finds that the forward pass computed the same results, and keeps them. XLA keeps float32
+        results even if the arguments are bfloat16. XLA's optimization barrier hides the repetition, and delays the work
+        until the upstream gradient is ready.
 
         Args:
             *tensors: tensors, or None for a missing one.
@@ -167,8 +167,8 @@ class Execution:
         """
         if not self.compiles_all:
             return tensors
-        held = iter(gen_xla_ops.xla_optimization_barrier([tensor for tensor in tensors if tensor is not None]))
-        return tuple(None if tensor is None else next(held) for tensor in tensors)
+        after_barrier = iter(gen_xla_ops.xla_optimization_barrier([tensor for tensor in tensors if tensor is not None]))
+        return tuple(None if tensor is None else next(after_barrier) for tensor in tensors)
 
     def written(self, values: Any) -> Any:
         """Makes XLA for GPUs write an array to memory before other ops read it.
@@ -182,7 +182,7 @@ class Execution:
         Returns:
             the same values.
         """
-        return self.computed_anew(values)[0] if self.is_for_gpu else values
+        return self.recomputed(values)[0] if self.is_for_gpu else values
 
     def widened(self, values: Any) -> Any:
         """Casts values to float32 inside a kernel. Returns them unchanged elsewhere.
@@ -202,8 +202,8 @@ class Execution:
     def missing_columns(self, num_columns: int) -> int:
         """Returns the number of columns to add to a product.
 
-        A GPU multiplies narrow types fast if rows begin at multiples of 16 bytes. With BERT's vocabulary of 30,522
-        columns they do not, and XLA would copy the product's arrays to pad them.
+        A GPU multiplies narrow types fast if rows begin at multiples of 16 bytes. BERT's vocabulary has 30,522
+        entries. With so many columns most rows begin elsewhere, and XLA would copy the product's arrays to pad them.
 
         Args:
             num_columns: int. The columns that the product has.
@@ -234,7 +234,7 @@ class Execution:
         """Sums over all axes but the last.
 
         Outside of "step" the sum is a product with ones. On a CPU TensorFlow's own sum over rows takes up to 5 times as
-        long, and XLA's 10 times.
+        long, and XLA's own sum takes 10 times as long.
 
         Args:
             x: [..., H].
@@ -342,8 +342,8 @@ def _kernel(function, is_given, constants):
     @tf.custom_gradient
     def kernel(*tensors):
         def gradient(*gradients):
-            of_floats = iter(backward(tensors, gradients if len(gradients) > 1 else gradients[0]))
-            return [next(of_floats) if tensor.dtype.is_floating else None for tensor in tensors]
+            float_gradients = iter(backward(tensors, gradients if len(gradients) > 1 else gradients[0]))
+            return [next(float_gradients) if tensor.dtype.is_floating else None for tensor in tensors]
 
         return forward(*tensors), gradient
 
@@ -355,7 +355,7 @@ def _redrawn_dropout(rate):
     def dropped(values, seed):
         return (
             _hashed_dropout(values, rate, seed),
-            lambda upstream: (_hashed_dropout(upstream, rate, *STEP.computed_anew(seed)), None),
+            lambda upstream: (_hashed_dropout(upstream, rate, *STEP.recomputed(seed)), None),
         )
 
     return STEP.own_gradient(dropped)

@@ -76,7 +76,7 @@ class MaskedLMHead(Configured, keras.layers.Layer):
             table, bias = ops.pad(table, [[0, missing], [0, 0]]), ops.pad(bias, [[0, missing]])
         logits = product_with_rows(execution)(x, table)
         if self.compute_dtype == "float32":
-            # The gradient of the logits is the same with and without the bias. A kernel would copy this gradient.
+            # The gradient of the logits is the same with and without the bias. execution.fused would copy the gradient.
             logits = with_bias(logits, bias, execution)
         else:
             logits = execution.fused(_wide_with_bias, logits, bias)
@@ -95,7 +95,7 @@ def product_with_rows(execution: Execution):
         execution: Execution. How ops are executed.
 
     Returns:
-        function of x [N, H] and a table [V, H] that returns [N, V].
+        function of x [rows, H] and a table [V, H] that returns [rows, V].
     """
     ops = keras.ops
 
@@ -124,8 +124,8 @@ def _wide_with_narrow_gradient(execution):
 
     def wide_with_bias(product, bias):
         def gradient(upstream):
-            of_product = execution.written(ops.cast(upstream, product.dtype))
-            return of_product, execution.sum_over_rows(ops.cast(of_product, "float32"))
+            product_gradient = execution.written(ops.cast(upstream, product.dtype))
+            return product_gradient, execution.sum_over_rows(ops.cast(product_gradient, "float32"))
 
         return ops.cast(product, "float32") + bias, gradient
 
@@ -134,7 +134,7 @@ def _wide_with_narrow_gradient(execution):
 
 @registered
 class NextSentenceHead(Configured, keras.layers.Layer):
-    """A linear layer on the pooled output: class 0 = B follows A, 1 = B is random.
+    """A linear layer on the pooled output. Class 0: segment B follows A. Class 1: B is random.
 
     Args:
         config: BertConfig. The configuration of the model.

@@ -1,4 +1,4 @@
-"""Lets Keras save and restore layers and models, and lets it switch dropout on and off."""
+"""Functions with which Keras saves and restores layers and models, and switches dropout on and off."""
 
 import dataclasses
 import zlib

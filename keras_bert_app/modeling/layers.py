@@ -29,7 +29,7 @@ _GELU_CUBIC, _GELU_SLOPE = 0.044715, 2.0 * math.sqrt(2.0 / math.pi)
 
 
 def _gelu_tanh_and_slope(x):
-    """Computes gelu's tanh form and its derivative. On a GPU the sigmoid takes half the time of the tangent."""
+    """Computes gelu's tanh form and its derivative. On a GPU the sigmoid takes half the time of tanh."""
     square = x * x
     share = keras.ops.sigmoid(_GELU_SLOPE * (x + _GELU_CUBIC * x * square))
     slope = share + x * share * (1.0 - share) * (_GELU_SLOPE * (1.0 + 3.0 * _GELU_CUBIC * square))
@@ -151,12 +151,12 @@ def _layer_norm(epsilon, execution):
         def gradient(upstream):
             standard = centered * deviation
             scaled = upstream * gamma
-            of_x = deviation * (
+            x_gradient = deviation * (
                 scaled
                 - ops.mean(scaled, axis=-1, keepdims=True)
                 - standard * ops.mean(scaled * standard, axis=-1, keepdims=True)
             )
-            return of_x, execution.sum_over_rows(upstream * standard), execution.sum_over_rows(upstream)
+            return x_gradient, execution.sum_over_rows(upstream * standard), execution.sum_over_rows(upstream)
 
         return centered * (deviation * gamma) + beta, gradient
 
@@ -235,10 +235,10 @@ def _recomputed_gelu(execution):
 
     def biased_gelu(x, bias):
         def gradient(upstream):
-            kept, kept_bias, upstream = execution.computed_anew(x, bias, upstream)
+            kept, kept_bias, upstream = execution.recomputed(x, bias, upstream)
             _, slope = _gelu_tanh_and_slope(ops.cast(kept, "float32") + kept_bias)
-            of_x = execution.written(ops.cast(ops.cast(upstream, "float32") * slope, x.dtype))
-            return of_x, execution.sum_over_rows(ops.cast(of_x, "float32"))
+            x_gradient = execution.written(ops.cast(ops.cast(upstream, "float32") * slope, x.dtype))
+            return x_gradient, execution.sum_over_rows(ops.cast(x_gradient, "float32"))
 
         return ops.cast(_gelu_tanh_and_slope(ops.cast(x, "float32") + bias)[0], x.dtype), gradient
 
@@ -296,7 +296,7 @@ class LayerNorm(Configured, keras.layers.Layer):
     def call(self, x, execution: Execution = PLAIN):
         return execution.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
 
-    def of_residual(self, x, product, bias, dropout: Dropout, dropout_stem, execution: Execution = PLAIN):
+    def normalized_residual(self, x, product, bias, dropout: Dropout, dropout_stem, execution: Execution = PLAIN):
         """Computes LayerNorm(x + dropout(product + bias)).
 
         Args:

@@ -1,8 +1,8 @@
 """A bidirectional LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 
 TensorFlow derives the gradient of Keras' own LSTM from its loop, with lists whose elements have no known shape. A TPU
-cannot run these lists. Here the gradient is a separate loop. One loop runs both directions side by side. All products
-that do not depend on the step before are computed at once.
+cannot run these lists. Here the gradient is a separate loop. One loop runs both directions side by side. If a
+product does not depend on the previous step, the layer computes it for all steps together.
 """
 
 import functools
@@ -104,9 +104,9 @@ def _lstm(execution):
         outputs, cells = backend.scan(step, (zeros, ops.cast(zeros, "float32")), length)
 
         def gradient(upstream):
-            of_gates, before = _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
+            gate_gradient, before = _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
             # [2, U, S x B] x [2, S x B, 4U]
-            return of_gates, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(of_gates)), None
+            return gate_gradient, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(gate_gradient)), None
 
         return outputs, gradient
 
@@ -116,10 +116,10 @@ def _lstm(execution):
 def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution):
     """Returns (gradient of the gates [S, 2, B, 4U], the output before each step [2, S x B, U])."""
     ops = keras.ops
-    # The states before all steps, and the gates of all steps, are computed at once.
+    # The code computes the state before each step, and the gates of each step, for all steps together.
     before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
     before = _rows(before)
-    of_out, of_cell, of_gates, forget = execution.fused(
+    out_factor, cell_factor, gate_factor, forget = execution.fused(
         _factors, gates, ops.matmul(before, kernel), cells, cells_before, mask
     )
     transposed = ops.transpose(kernel, (0, 2, 1))
@@ -127,8 +127,10 @@ def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
     def step_back(state, place):
         after, cell = state  # Gradients of the next step's gates, and of the cell through the next step.
         output = ops.cast(upstream[place] + ops.matmul(after, transposed), "float32")
-        cell = mask[place] * cell + output * of_cell[place]
-        step_gates = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates[place], output * of_out[place]], axis=-1)
+        cell = mask[place] * cell + output * cell_factor[place]
+        step_gates = ops.concatenate(
+            [ops.tile(cell, (1, 1, 3)) * gate_factor[place], output * out_factor[place]], axis=-1
+        )
         return ops.cast(step_gates, gates.dtype), cell * forget[place]
 
     length, start = ops.shape(gates)[0], (ops.zeros_like(gates[0]), ops.zeros_like(cells[0]))
@@ -154,11 +156,11 @@ def _factors(gates, recurrent, cells, cells_before, mask, *, execution):
     recurrent = ops.transpose(ops.reshape(recurrent, (_DIRECTIONS, -1, *ops.shape(gates)[2:])), (1, 0, 2, 3))
     into, forget, candidate, out = _activated(gates + recurrent)
     tanh = ops.tanh(cells)
-    of_gates = ops.concatenate(
+    gate_factor = ops.concatenate(
         [candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget), into * (1.0 - ops.square(candidate))],
         axis=-1,
     )
-    return tanh * out * (1.0 - out), mask * out * (1.0 - ops.square(tanh)), of_gates, forget
+    return tanh * out * (1.0 - out), mask * out * (1.0 - ops.square(tanh)), gate_factor, forget
 
 
 def _activated(gates):

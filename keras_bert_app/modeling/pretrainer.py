@@ -17,8 +17,8 @@ class BertPretrainer(Configured, keras.Model):
         config: BertConfig. The configuration of the model.
         seed: int. The seed of the initial weights.
         dtype: str. Keras type policy, "float32" or "mixed_bfloat16".
-        parts: tuple of str. The names in PARTS that the model has. A model without the weights of a part omits this
-            part and its outputs, so its outputs never come from random weights. next_sentence needs pooler.
+        parts: tuple of str. The names in PARTS that the model has. Omit a part whose weights are missing, so that no
+            output comes from random weights. Without pooler the model omits next_sentence, too.
         name: str. The name of the Keras model.
 
     Call arguments:
@@ -30,7 +30,7 @@ class BertPretrainer(Configured, keras.Model):
         heads_only: bool. Whether to return only the logits, as in training. inputs must then have masked_lm_positions.
             The last layer computes its output at [CLS] and at these positions, and elsewhere key and value only. The
             logits and gradients stay the same, but dropout draws other masks. With 20 predictions in 128 places the
-            last layer needs 0.3 of its products.
+            last layer does 30 % of its matrix multiplications.
         execution: Execution. How ops are executed.
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
             Keras passes True in fit, and False in evaluate and predict.

@@ -124,7 +124,7 @@ class BertTaskModel(Configured, keras.Model):
         dtype: str. Keras type policy, "float32" or "mixed_bfloat16". The output layer always computes in float32.
         encoder_has_dropout: bool. False for an encoder that is not trained. The head then trains on the same vectors
             that inference gives.
-        passes: int. The number of passes of a training batch through the model, 1 or 2, each with other dropout.
+        passes: int. How many times a training batch passes through the model, 1 or 2. Dropout differs each time.
         name: str. The name of the Keras model.
 
     Call arguments:

@@ -3,10 +3,9 @@
     python -m keras_bert_app.cli.pretrain --recipe=chinese_whole_word --corpus_dir=CORPUS --vocab_file=VOCAB \\
         --lexicon_file=WORDS --workdir=RUN
 
-WORDS is a list of Chinese words, one per line. The longest match from the left is a word. Text that a segmenter has
-split at spaces (prepare_corpus --segmenter=jieba) needs no list: give --masking=segmented --lexicon_file=. In a
-Chinese vocabulary every character is a piece of its own. Google's whole-word masking would therefore mask single
-characters.
+WORDS is a list of Chinese words, one per line. The longest match from the left is a word. Text with spaces between its
+words (prepare_corpus --segmenter=jieba) needs no list: give --masking=segmented instead of --lexicon_file. In a Chinese
+vocabulary every character is a piece of its own. Google's whole-word masking would therefore mask single characters.
 Cost: as for `original`. The recipe has not been run here at full size.
 """
 

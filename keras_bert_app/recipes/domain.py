@@ -12,8 +12,8 @@ Two optional commands first add words of the domain to the vocabulary. Then use 
 The peak learning rate is half that of `original`. Whole words are masked, because the words of a domain consist of many
 pieces. The vocabulary must be that of --init_checkpoint.
 Cost: 12,500 steps, as in the paper. The steps of the paper have 2,048 rows of 512 tokens. The recipe has not been run
-here at that length. A mini, trained on an encyclopedia, was continued on medical text: 405 steps of 16 rows, a rate of
-2e-4, one seed. Its held-out MLM accuracy rose from 0.122 to 0.136 (docs/results/pretraining.md).
+here at that length. A run here continued a mini model, trained on an encyclopedia, on medical text: 405 steps of 16
+rows, a rate of 2e-4, one seed. The held-out MLM accuracy rose from 0.122 to 0.136 (docs/results/pretraining.md).
 """
 
 CONFIG = "base"

@@ -1,4 +1,4 @@
-"""Large batches with LAMB (You et al. 2020) for many devices: as many examples in fewer steps.
+"""Large batches with LAMB (You et al. 2020) for many devices: fewer steps, each with more rows.
 
     python -m keras_bert_app.cli.pretrain --recipe=large_batch --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 

@@ -4,7 +4,7 @@
         --vocab_file=VOCAB --init_checkpoint=RUN_OF_PHASE_1 --workdir=RUN_OF_PHASE_2
 
 All weights come from the first phase. Its position embeddings beyond 128 still have their initial values; this phase
-trains them. The optimizer starts anew, with a warm-up of its own.
+trains them. The optimizer starts from the beginning, with its own warm-up.
 Cost: a step has four times the tokens of a step of the first phase. Its attention costs more than four times as much.
 The recipe has not been run here at full size. Expected result with --config=tiny after nine minutes of `original` and
 one minute of this recipe, one seed: held-out MLM accuracy 0.060, unigram baseline 0.046 (docs/results/pretraining.md).

@@ -44,7 +44,7 @@ def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
         manifest = json.loads(text)
         del manifest["sha256"]
         if text != manifest_text(manifest):
-            raise ValueError("not as it was written")
+            raise ValueError("the file has changed since a run wrote it")
         _check_manifest(manifest)
     except (OSError, tf.errors.OpError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(

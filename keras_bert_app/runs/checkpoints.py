@@ -126,7 +126,7 @@ def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float])
 
 
 def forget_best(workdir: str) -> None:
-    """Removes the best weights of an earlier start, before a run begins anew.
+    """Removes the best weights of an earlier start, before a run starts again from the beginning.
 
     Args:
         workdir: the work directory.
@@ -139,7 +139,7 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
     """Writes checkpoints/NAME with the tracked objects, and with notes in its manifest.
 
     Args:
-        replaces: whether to write an existing whole checkpoint again. For a moment there is no whole checkpoint then.
+        replaces: whether to write an existing whole checkpoint again. During the change, NAME is missing for a moment.
 
     Returns:
         the directory.
@@ -208,7 +208,7 @@ def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]
     manifest = read_manifest(directory)
     if optimizer is not None and not {"position", "stream"} <= manifest.keys():
         raise UserError(
-            f"checkpoint {directory}: holds weights alone, with which no run can continue; start another --workdir "
+            f"checkpoint {directory}: holds only weights, from which no run can continue; start another --workdir "
             f"with --init_checkpoint={directory}"
         )
     tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))  # checks the index, which TensorFlow trusts
@@ -302,7 +302,8 @@ def is_checkpoint_name(path: str) -> bool:
 def find(path: str) -> tuple[str, str]:
     """Finds the run and the checkpoint that a path names.
 
-    The path names a run or a checkpoint. The best checkpoint of a run comes before its newest.
+    The path names a run or a checkpoint. If a run has best weights, the function returns them, not the newest
+    checkpoint.
 
     Args:
         path: the path.

@@ -78,7 +78,7 @@ _NOTES = {
     "labels": _TEXTS,
     "inputs": _TEXTS,
     "teachers": _TEXTS,
-    "id2label": (_are_labels, "an object of the numbers from 0 to texts"),
+    "id2label": (_are_labels, "an object whose keys are the numbers from 0 and whose values are texts"),
     "task": _TEXT,
     "problem_type": _TEXT,
     "converted_from": _TEXT,

@@ -32,7 +32,7 @@ def best(workdir: str) -> str:
 
 
 def sound(workdir: str) -> list[str]:
-    """Directories of the seeds that scored better than the baseline, the best seed first.
+    """Directories of the best seed and of all other seeds that scored better than the baseline, the best seed first.
 
     Args:
         workdir: the work directory.
@@ -96,7 +96,5 @@ def best_run(workdir: str) -> str:
     """
     directory = best(workdir)
     if not work_directory.is_started(directory):
-        raise UserError(
-            f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended"
-        )
+        raise UserError(f"{workdir}: holds no fine-tuning run; expected the --workdir of a finetune command that ended")
     return directory

@@ -37,9 +37,9 @@ def table_entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         previous, count = None, 0
         for _, handle in _block_entries(data, *index_block):
             for key, value in _block_entries(data, *_read_handle(handle, 0)[0]):
-                # The order excludes repeated blocks. The entries are thus not larger than the file.
+                # Keys that always rise exclude repeated blocks. All entries together are thus not larger than the file.
                 if count >= _MAX_ENTRIES or (previous is not None and key <= previous):
-                    raise ValueError(f"its names are not in order, or more than {_MAX_ENTRIES:,}")
+                    raise ValueError(f"its names are not in order, or there are more than {_MAX_ENTRIES:,} names")
                 yield key, value
                 previous, count = key, count + 1
     except (IndexError, struct.error):
@@ -80,7 +80,7 @@ def _read_handle(data, position):
 def _block_entries(data, start, stop):
     """Generates the (key, value) entries of the block data[start:stop]."""
     if data[stop] != 0:  # The first byte of the trailer.
-        raise ValueError("it is compressed, which TensorFlow's are not")
+        raise ValueError("it is compressed, but TensorFlow writes this file uncompressed")
     key, position = b"", start
     # A block ends with restart points of 4 bytes each and their number. The reader does not need them.
     end = stop - 4 - 4 * struct.unpack_from("<I", data, stop - 4)[0]

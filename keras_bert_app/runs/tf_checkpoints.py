@@ -95,7 +95,7 @@ class Checkpoint:
         except (IndexError, ValueError):
             length, prefix_size = -1, 0
         if self.shapes[name] or prefix_size + _LENGTH_CHECKSUM_SIZE + length != entry.size:
-            raise _damaged(self.prefix, f"{name} is no single string of the size that it says")
+            raise _damaged(self.prefix, f"{name} is not a single string of the size that it says")
 
 
 def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
@@ -118,7 +118,7 @@ def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
             entries[name] = message.FromString(value)
         header = entries[""]
     except (DecodeError, KeyError):
-        raise _damaged(prefix, "its index holds other messages than a checkpoint's") from None
+        raise _damaged(prefix, "its index does not hold the messages of a checkpoint") from None
     shard_sizes = _shard_sizes(prefix, header.num_shards, folder)
     shapes, dtypes, ranges = {}, {}, []
     for name, entry in entries.items():
@@ -148,7 +148,7 @@ def _literal_prefix(prefix, num_shards, links):
 
 
 def tensor_names(prefix: str) -> list[str]:
-    """Lists the names of a checkpoint's tensors. Reads only the index.
+    """Lists the names of a checkpoint's tensors. It reads only the index.
 
     Args:
         prefix: str. Local or remote path without ".index".
@@ -167,7 +167,7 @@ def find_prefix(path: str | os.PathLike) -> str | None:
 
     Args:
         path: str or os.PathLike. A prefix, or a directory with one checkpoint or the checkpoints of one run. For a run,
-            the file `checkpoint` names the newest one. If this file is missing or wrong, the highest step is chosen.
+            the file `checkpoint` names the newest one. If this file is missing or wrong, the highest step counts.
 
     Returns:
         str or None. None if the path has no checkpoint.
@@ -241,7 +241,7 @@ def _checked_shape(prefix, name, entry, shard_sizes):
     shape = tuple(dim.size for dim in entry.shape.dim)
     dtype = tf.string if entry.dtype == tf.string.as_datatype_enum else _NUMERIC.get(entry.dtype)
     if dtype is None:
-        raise _damaged(prefix, f"{name} is of no type that a weight can have ({entry.dtype})")
+        raise _damaged(prefix, f"{name} has no type that a weight can have ({entry.dtype})")
     if (
         entry.shape.unknown_rank
         or min(shape, default=0) < 0
@@ -256,7 +256,7 @@ def _checked_shape(prefix, name, entry, shard_sizes):
             prefix, f"{name}, {dtype.name} {list(shape)}, is not of the {entry.size:,} bytes that its index says"
         )
     if not 0 <= entry.shard_id < len(shard_sizes):
-        raise _damaged(prefix, f"{name} stands in data file {entry.shard_id} of {len(shard_sizes)}")
+        raise _damaged(prefix, f"its index puts {name} into data file {entry.shard_id} of {len(shard_sizes)}")
     if min(entry.offset, entry.size) < 0 or entry.offset + entry.size > shard_sizes[entry.shard_id]:
         path = _data_file(prefix, entry.shard_id, len(shard_sizes))
         raise _damaged(
@@ -284,7 +284,7 @@ def _named_by_state_file(directory):
 
 
 def _damaged(prefix, what):
-    return UserError(f"{prefix}: is no sound checkpoint: {what}; copy or download it again")
+    return UserError(f"{prefix}: is not an intact checkpoint: {what}; copy or download it again")
 
 
 def _first_line(error):

@@ -49,7 +49,7 @@ class ExistingRun:
             directory: the work directory.
 
         Raises:
-            UserError: config.json is no JSON object, or has values that no run writes.
+            UserError: config.json is not a JSON object, or has values that no run writes.
         """
         directory, values = str(directory), {}
         if is_started(directory):
@@ -94,7 +94,7 @@ class ExistingRun:
         path = path_in(self.directory, "config.json")
         if run_class.KEY not in self.values:
             raise UserError(
-                f"{path}: has no key {run_class.KEY!r}, so no run lives there; start one in another --workdir, "
+                f"{path}: has no key {run_class.KEY!r}, so it is not a run; start one in another --workdir, "
                 f"with --init_checkpoint={self.directory} for its weights"
             )
         try:
@@ -126,11 +126,11 @@ class ExistingRun:
         if not storage.exists(path):
             raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
         content = read_whole(path, _MAX_VOCABULARY_BYTES, self.directory)
-        found = hashlib.sha256(content).hexdigest()
-        if found != expected:
+        actual = hashlib.sha256(content).hexdigest()
+        if actual != expected:
             raise UserError(
                 f"{path}: is not the vocabulary that the run began with (sha256 {str(expected)[:12]} expected, "
-                f"{found[:12]} found); put that one back"
+                f"{actual[:12]} found); put back the original file"
             )
         return content
 
@@ -158,20 +158,20 @@ class ExistingRun:
         model_config, run = self.config(run_class)
         holds, advice = (
             f"--workdir={self.directory} holds a run",
-            "take another --workdir, or leave the flag out to resume; what may change is "
+            "take another --workdir, or leave the flag out to resume; the flags that may change are "
             + ", ".join(f"--{name}" for name in sorted(run.CHANGEABLE_ON_RESUME)),
         )
         if wanted_model is not None:
             for field in dataclasses.fields(BertConfig):
                 ours, theirs = getattr(model_config, field.name), getattr(wanted_model, field.name)
                 if ours != theirs:
-                    raise UserError(f"{holds} with {field.name} {ours!r}, but {theirs!r} was asked for; {advice}")
+                    raise UserError(f"{holds} with {field.name} {ours!r}, but {theirs!r} was given; {advice}")
         vocab_sha256 = self.values.get("vocab_sha256")
         if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:
             raise UserError(f"{holds} with another vocabulary than --vocab_file; {advice}")
         for name in run.contradictions(wanted_run):
             raise UserError(
-                f"{holds} with {name}={getattr(run, name)}, but --{name}={wanted_run[name]} was asked for; {advice}"
+                f"{holds} with {name}={getattr(run, name)}, but --{name}={wanted_run[name]} was given; {advice}"
             )
         return model_config, run.changed_by(wanted_run)
 
@@ -193,7 +193,7 @@ def is_started(workdir: str | os.PathLike) -> bool:
         workdir: the directory.
 
     Raises:
-        UserError: config.json is no plain file.
+        UserError: config.json is not a regular file.
     """
     path = path_in(workdir, "config.json")
     check_in_folder(path, workdir)
@@ -243,7 +243,7 @@ def write_config(
     vocabulary_bytes: bytes,
     notes: dict[str, Any] | None = None,
 ) -> None:
-    """Writes vocab.txt, then config.json. With config.json the directory holds a run.
+    """Writes vocab.txt, then config.json. A directory with config.json holds a run.
 
     Args:
         workdir: the work directory.
@@ -261,7 +261,7 @@ def write_config(
         with storage.open_file(path) as file:
             earlier = file.read()
         if earlier != vocabulary_bytes and not is_started(workdir):
-            raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
+            raise UserError(f"{path}: is there already and holds another vocabulary; take another --workdir")
     if earlier != vocabulary_bytes:
         storage.write_whole(path, vocabulary_bytes)
     values = {

@@ -1,8 +1,8 @@
 """Checks of requests: the hosts that requests may name, and the pages that may send them.
 
-A page of another site can make a browser send requests to a server on localhost. The owner of the page can also give
-its name the address 127.0.0.1, and the page then reads the answers. Browsers name the page that sends a request in the
-headers Host, Origin and Sec-Fetch-Site.
+A page of another site can make a browser send requests to a server on localhost. The owner of the page can also make
+the page's host name lead to 127.0.0.1. The browser then lets the page read the answers (DNS rebinding). The headers
+Host, Origin and Sec-Fetch-Site of a request name the page that sent it.
 """
 
 import ipaddress
@@ -23,8 +23,8 @@ class Access:
     """The check of a request's headers.
 
     A request may name localhost, any IP address, the address that the server listens on, and the hosts of
-    --allowed_hosts. IP addresses are safe, because nobody can make one lead to another machine. If other machines can
-    reach the server, a request may also name this machine by its host name.
+    --allowed_hosts. IP addresses are safe, because nobody can make an address lead to another machine, as the owner of
+    a name can. If other machines can reach the server, a request may also name this machine by its host name.
 
     Args:
         host: str. The address that the server listens on.
@@ -44,7 +44,7 @@ class Access:
             request: web.Request. Only its headers are read.
 
         Raises:
-            RequestError: 403 for a host, an origin or a site that is not allowed, 415 for a body that is no JSON.
+            RequestError: 403 for a host, an origin or a site that is not allowed, 415 if the Content-Type is not JSON.
         """
         host = _named(request.headers.get("Host", ""))
         # Every browser names a host. A request of HTTP/1.0 without one comes from a program, such as a health check.

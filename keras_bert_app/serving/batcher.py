@@ -13,9 +13,9 @@ from keras_bert_app.serving import parts
 from keras_bert_app.serving.request_errors import RequestError
 from keras_bert_app.serving.work import Work
 
-# The most tokens of a batch are this number times max_batch_size.
+# A batch may have at most this number times max_batch_size tokens.
 TOKENS_OF_A_ROW = 512
-# Limit for the tokens of all heavy requests under way, as a multiple of the limit for one request.
+# All heavy requests under way together may have at most this number times max_request_tokens tokens.
 _HEAVY_AT_ONCE = 2
 
 
@@ -24,14 +24,14 @@ class _Task:
     """A request or a part of one.
 
     Args:
-        arrays: list of np.ndarray in the order of inputs.
+        arrays: list of np.ndarray in the order of signature.inputs.
         rows: int. The number of rows.
-        tokens: int. The tokens that the model reads.
-        values: int. The values of the answer.
+        tokens: int. The number of tokens that the model reads.
+        values: int. The number of values in the answer, or 0 if the number is not known before the run.
         is_heavy: bool. Whether the whole request has more tokens than a batch may have.
-        deadline: float. The end of its time, by time.monotonic().
+        deadline: float. The time at which the request times out, by time.monotonic().
         future: asyncio.Future of the outputs.
-        since: float. The time of arrival, by time.monotonic().
+        since: float. The time at which the task entered the queue, by time.monotonic().
         is_waiting: bool. Whether the task is still in the queue.
     """
 
@@ -49,20 +49,22 @@ class _Task:
 class Batcher:
     """A queue that runs requests in batches on a pool of threads.
 
-    One event loop owns the object and makes all calls.
+    All calls of the object must come from one event loop.
 
-    A request starts at once if no batch is running. While other batches run, it may wait for further requests, at most
-    batch_timeout_micros, even if a thread is free. The oldest request goes first.
+    A request starts at once if no batch is running. While other batches run, a request waits for further requests for
+    up to batch_timeout_micros, even if a thread is free. The batch of the oldest request starts first. While this
+    batch waits for further requests, a full batch may start before it.
 
-    A request with more rows or tokens than a batch may have runs in parts, and other requests run between the parts. A
-    request with more tokens than a batch may have is heavy. Heavy requests leave one thread to other requests.
+    A request runs in parts if it has more rows or tokens than a batch may have. Other requests run between the parts.
+    A request is heavy if it has more tokens than a batch may have. While a heavy request runs, the last free thread
+    takes only requests that are not heavy.
 
     Args:
         options: BatchingOptions. The limits of a batch and of the queue.
         threads: Executor with options.num_batch_threads threads.
-        timeout_seconds: float. The longest time from the call of `run` to its outputs, or None.
+        timeout_seconds: float. The longest time from the call of `run` to its outputs; None for no limit.
         metrics: Metrics. The counters of the server.
-        max_values: int. The most values of the answers of one batch.
+        max_values: int. The most values in the answers of one batch, and in the answer of one request.
     """
 
     def __init__(
@@ -75,7 +77,8 @@ class Batcher:
     ):
         self._options, self._threads, self._timeout_seconds, self._metrics = options, threads, timeout_seconds, metrics
         self._max_values, self._max_tokens = max_values, options.max_batch_size * TOKENS_OF_A_ROW
-        # Waiting requests by key. Requests with one key can share a batch: same version, signature, and sizes of a row.
+        # Maps a key to the queue of its waiting tasks. Tasks with the same key can share a batch. A key is (version,
+        # signature, whether the tasks are heavy, sizes of a row).
         self._waiting = {}
         self._num_waiting_rows = 0
         self._num_running = self._num_running_heavy = self._num_heavy_tokens = 0
@@ -86,16 +89,17 @@ class Batcher:
         """Runs a request: alone, together with others, or in parts.
 
         Args:
-            version: Version. The version of the signature; it stays loaded during the run.
+            version: Version. The version that has the signature. The version stays loaded during the run.
             signature: Signature. The signature to run.
             arrays: list of np.ndarray in the order of signature.inputs.
-            work: Work. The work of the request.
+            work: Work. The estimated work of the request.
 
         Returns:
             list of np.ndarray in the order of signature.outputs.
 
         Raises:
-            RequestError: the request has more rows or tokens than the server takes, or the queue is full.
+            RequestError: the request or its answer is too large, the outputs of its parts cannot be joined, the queue
+                is full, or too many heavy requests are under way.
             tf.errors.OpError: the model failed.
         """
         tokens = work.tokens
@@ -120,7 +124,7 @@ class Batcher:
             self._num_heavy_tokens -= heavy_tokens
 
     def _admit(self, rows, tokens):
-        """Refuses a request that is too large, and any request if the queue is full.
+        """Refuses a request that is too large, or that exceeds the limits of the queue or of heavy requests.
 
         Returns:
             int: the tokens of a heavy request, 0 for other requests.
@@ -130,28 +134,36 @@ class Batcher:
             raise RequestError(
                 400,
                 f"the request has {rows:,} rows; expected at most {most_rows:,} (max_batch_size times "
-                "max_enqueued_batches): send it in parts",
+                "max_enqueued_batches): send the rows in several requests",
             )
         if tokens > self._options.max_request_tokens:
             raise RequestError(
                 400,
-                f"the request is work of about {tokens:,} tokens; expected at most "
-                f"{self._options.max_request_tokens:,} (--max_request_tokens): send it in parts, or shorter texts",
+                f"the model would have to read about {tokens:,} tokens; expected at most "
+                f"{self._options.max_request_tokens:,} (--max_request_tokens): send fewer rows or shorter texts",
             )
         if self._num_waiting_rows + min(rows, self._options.max_batch_size) > most_rows:
-            raise RequestError(503, f"{self._num_waiting_rows:,} rows wait already, the most that may; try again later")
+            raise RequestError(
+                503,
+                f"{self._num_waiting_rows:,} rows are waiting already; expected at most {most_rows:,} together with "
+                "this request (max_batch_size times max_enqueued_batches); try again later",
+            )
         if tokens <= self._max_tokens:
             return 0
-        if self._num_heavy_tokens + tokens > _HEAVY_AT_ONCE * self._options.max_request_tokens:
+        most_heavy_tokens = _HEAVY_AT_ONCE * self._options.max_request_tokens
+        if self._num_heavy_tokens + tokens > most_heavy_tokens:
             raise RequestError(
-                503, f"work of {self._num_heavy_tokens:,} tokens is under way in large requests; try again later"
+                503,
+                f"{self._num_heavy_tokens:,} tokens are under way in large requests; expected at most "
+                f"{most_heavy_tokens:,} together with this request; try again later",
             )
         return tokens
 
     async def _run_part(self, version, signature, task):
         can_be_merged = self._options.is_enabled and signature.can_be_merged
+        # A task that cannot be merged is a part of its own key, so it never shares a batch.
         sizes = tuple(array.shape[1:] for array in task.arrays) if can_be_merged else task
-        # A heavy part does not share a batch with light requests, which would wait for it.
+        # Heavy and light requests never share a batch, because the light requests would wait for the heavy part.
         key = (version, signature, task.is_heavy, sizes)
         self._waiting.setdefault(key, collections.deque()).append(task)
         self._count_waiting(task.rows)
@@ -159,7 +171,7 @@ class Batcher:
         try:
             return await task.future
         except asyncio.CancelledError:
-            if task.is_waiting:  # the client left, or the time limit passed
+            if task.is_waiting:  # the client has left, or the request has timed out
                 self._waiting[key].remove(task)
                 self._forget_if_empty(key)
                 self._count_waiting(-task.rows)
@@ -246,7 +258,7 @@ class Batcher:
             return False
         for task, end in zip(tasks, ends, strict=True):
             if not task.future.done():
-                # A view would keep the answers of all tasks in memory until this one is sent, so copy it.
+                # A view would keep the outputs of all tasks in memory until this answer is sent. So copy the rows.
                 task.future.set_result([output[end - task.rows : end].copy() for output in outputs])
         return True
 

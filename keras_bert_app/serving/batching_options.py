@@ -1,4 +1,4 @@
-"""The options of batching: TensorFlow Serving's batching.config. Loads no TensorFlow."""
+"""The options of batching: TensorFlow Serving's batching.config. This module does not load TensorFlow."""
 
 import dataclasses
 import os
@@ -58,7 +58,7 @@ def read(path: str) -> BatchingOptions:
         BatchingOptions.
 
     Raises:
-        UserError: the file is not in this form, a number is too small, or only TensorFlow Serving has the option.
+        UserError: the file is not in this form, a number is too small, or an option exists only in TensorFlow Serving.
     """
     parsed = read_text_message(path, _message_class()())
     for name in (

@@ -27,7 +27,7 @@ class Bodies:
         self._max_bytes, self._num_bytes = max_bytes, 0
 
     async def read(self, request: web.Request) -> tuple[bytes, int | None]:
-        """Reads a body as it was sent.
+        """Reads a body without decompressing it.
 
         Args:
             request: web.Request. A request whose body is not decompressed yet.
@@ -85,11 +85,11 @@ class Bodies:
         if len(text) > most:
             raise RequestError(
                 413,
-                f"the body has more than {most:,} bytes once decompressed, the most for {len(body):,} compressed bytes "
+                f"the decompressed body has more than {most:,} bytes, the limit for {len(body):,} compressed bytes "
                 "(--max_request_bytes, or 100 times the compressed size); send it in parts",
             )
         if not decompressor.eof or decompressor.unused_data:
-            raise _not_compressed("it is cut, or something follows it")
+            raise _not_compressed("the compressed data is cut, or other bytes follow it")
         return text
 
 

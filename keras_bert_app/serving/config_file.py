@@ -42,5 +42,5 @@ class ConfigFile:
 def _read(path):
     """Reads a plain file. A pipe would block the thread for ever, and the server could not stop."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"{path}: is no plain file; put a models.config there")
+        raise UserError(f"{path}: is not a regular file; put a models.config there")
     return model_configs.read(path)

@@ -21,7 +21,7 @@ _FEWEST_CONNECTIONS = 8
 _ACCEPTED_AT_ONCE = 64
 # A connection that waited less than this is not closed to make room: its request may be under way.
 _LEAST_WAIT_SECONDS = 0.5
-# A body that takes longer than this loses its place when no other place is free.
+# A connection whose body takes longer than this is closed when no other place is free.
 _SLOW_BODY_SECONDS = 5
 # Time until the next attempt when no connection can be accepted.
 _RETRY_SECONDS = 0.1
@@ -29,8 +29,8 @@ _SECONDS_BETWEEN_WARNINGS = 60
 # For this time aiohttp receives and drops the rest of a body that nobody reads. An immediate close could destroy the
 # answer before the client reads it.
 _LINGERING_SECONDS = 1
-# The states of a connection. WAITING: no byte of a request yet. HEADERS: a part of them is there. BODY: a part of the
-# body is missing. WORK: the server computes or sends the answer.
+# The states of a connection. WAITING: no byte of a request yet. HEADERS: a part of the headers is there. BODY:
+# a part of the body is missing. WORK: the server computes or sends the answer.
 _WAITING, _HEADERS, BODY, WORK = "waiting", "headers", "body", "work"
 
 
@@ -86,7 +86,7 @@ class Connections:
         self._sweep()
 
     def stop_accepting(self) -> None:
-        """Accepts nothing more. Open connections stay."""
+        """Stops accepting connections. Open connections stay."""
         self._loop.remove_reader(self._listener)
         if "accept" in self._timers:
             self._timers.pop("accept").cancel()
@@ -174,7 +174,7 @@ class Connections:
         return bool(waiting)
 
     def _sweep(self):
-        """Closes the connections whose time is over. It runs four times within the shortest time limit."""
+        """Closes the connections whose time is over, and repeats this four times within the shortest time limit."""
         now = time.monotonic()
         for connection, transport in list(self._open.items()):
             waited = now - connection.since
@@ -194,7 +194,7 @@ class Connections:
         now = time.monotonic()
         if now - self._warned > _SECONDS_BETWEEN_WARNINGS:
             self._warned = now
-            self._log(f"{line}; those that keep silent are closed first")
+            self._log(f"{line}; the server closes silent connections first")
 
 
 class Connection(web.RequestHandler):
@@ -228,7 +228,7 @@ class Connection(web.RequestHandler):
         """Notes a new state of the connection.
 
         Args:
-            state: str. BODY or WORK.
+            state: str. One of the four states. Other modules enter BODY and WORK only.
         """
         self.state, self.since = state, time.monotonic()
 
@@ -264,7 +264,7 @@ class Connection(web.RequestHandler):
         super().data_received(data)
 
     async def finish_response(self, request, resp, start_time):
-        """Gives errors that no route has seen, such as an unknown Expect header, the form of other errors."""
+        """Sends errors that no route has seen, such as an unknown Expect header, in the form of other errors."""
         if isinstance(resp, web.HTTPException):
             resp = error_response(resp.status, f"{resp.reason}: the request has headers that this server does not know")
             resp.force_close()
@@ -275,7 +275,7 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer is sent already")
         reason = readable(" ".join((message or "internal error").replace("^", "").split()))[:200]
-        response = error_response(status, f"the request is no HTTP that can be read: {reason}")
+        response = error_response(status, f"the request is not HTTP that can be read: {reason}")
         response.force_close()
         return response
 

@@ -20,8 +20,8 @@ _JSON_NAMES = {
 }
 
 
-# The parser holds Python's lock and delays all other answers: 2.3 million objects in 16 MB took seconds. The largest
-# request of the defaults, 1,024 rows of three lists of 512 numbers, has 4,096 lists and objects and 1.6 million values.
+# The parser holds Python's lock and delays all other answers: 2.3 million objects in 16 MB took seconds. The default
+# options allow 1,024 rows of three lists of 512 numbers: 4,096 lists and objects and 1.6 million values.
 _MOST_OPENINGS = 200_000
 _MOST_COMMAS = 4_000_000
 
@@ -54,9 +54,9 @@ def parse(body: bytes) -> dict:
     except UnicodeDecodeError as error:
         raise RequestError(400, f'the body is not UTF-8 (byte {error.start}); send bytes as {{"b64": ...}}') from None
     except RecursionError:
-        raise RequestError(400, "the body is no JSON that can be read: it is nested too deeply") from None
+        raise RequestError(400, "the body is not JSON that can be read: it is nested too deeply") from None
     except ValueError as error:
-        raise RequestError(400, f"the body is no JSON: {error}") from None
+        raise RequestError(400, f"the body is not JSON: {error}") from None
     if not isinstance(request, dict):
         raise RequestError(
             400, f'the body is {_JSON_NAMES[type(request)]}; expected an object with "instances" or "inputs"'
@@ -134,19 +134,20 @@ def _columns_of_rows(rows, signature):
         return {names[0]: rows}
     if not all(are_objects):
         raise RequestError(
-            400, f'row {are_objects.index(False)} of "instances" is no object; expected objects with {", ".join(names)}'
+            400,
+            f'row {are_objects.index(False)} of "instances" is not an object; expected objects with {", ".join(names)}',
         )
     for number, row in enumerate(rows):
         _check_names(row, names, f'row {number} of "instances"')
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _check_names(given, names, where):
+def _check_names(given, names, place):
     if set(given) != set(names):
         missing, unknown = [name for name in names if name not in given], [name for name in given if name not in names]
         raise RequestError(
             400,
-            f"{where} "
+            f"{place} "
             + " and ".join(
                 [f"lacks {', '.join(missing)}"] * bool(missing)
                 + [f"has unknown {', '.join(map(short, unknown[:5]))}"] * bool(unknown)
@@ -156,7 +157,7 @@ def _check_names(given, names, where):
 
 
 def _to_array(value, spec):
-    """Converts nested lists to an array. It checks every level, so that no kernel gets a wrong rank."""
+    """Converts nested lists to an array. The function checks every level, so no kernel gets a wrong rank."""
     shape, values = [], [value]
     while values:
         kinds = set(map(type, values))
@@ -219,7 +220,7 @@ def _string(value, spec):
     try:
         return base64.b64decode(value["b64"], validate=True)
     except (binascii.Error, ValueError):
-        raise RequestError(400, f"{_expected(spec)}, but {short(value['b64'])} is no base64") from None
+        raise RequestError(400, f"{_expected(spec)}, but {short(value['b64'])} is not base64") from None
 
 
 def _is_base64(value):

@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_bert_app.serving.request_errors import RequestError
 
-# Arrays of up to this many numbers get the fewest digits that restore each float32. Larger arrays get nine digits,
-# which restore it too and take half the time (measured: 0.35 against 0.65 microseconds a number).
+# Arrays of up to this many numbers get the fewest digits that restore each float32. Larger arrays get nine digits.
+# Nine digits also restore each float32 and take half the time (measured: 0.35 against 0.65 microseconds a number).
 _SHORT_UP_TO = 2048
 # A piece has about a megabyte of text. Other requests wait about 30 ms while Python encodes it.
 _VALUES_OF_A_PIECE = 1 << 16
@@ -21,7 +21,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def pieces(signature, arrays: list[np.ndarray], is_rows: bool) -> Iterator[bytes]:
-    """Encodes the body of an answer piece by piece, so that it never lies in memory as a whole.
+    """Encodes the body of an answer piece by piece, so that memory never holds the whole body.
 
     Outputs whose name ends in _bytes become {"b64": ...}. Other strings become UTF-8, with U+FFFD for invalid bytes.
 
@@ -32,7 +32,7 @@ def pieces(signature, arrays: list[np.ndarray], is_rows: bool) -> Iterator[bytes
 
     Returns:
         iterator of bytes, each of about 65,536 values at most. Together they are {"predictions": [...]} for rows, and
-        {"outputs": ...} for columns. The values of a single output stand alone; several outputs are objects by name.
+        {"outputs": ...} for columns. A single output has no name; several outputs are objects with their names as keys.
 
     Raises:
         RequestError: the request had rows, but the outputs have no common batch axis.

@@ -13,10 +13,10 @@ MODEL_FILE = "model.tflite"  # in the directory of an export's saved_model.pb
 class LiteRTModel:
     """A function that runs the one signature of a LiteRT model.
 
-    Threads may share it: calls run one after the other.
+    Several threads may call the same object. Their calls run one after the other.
 
-    On a CPU this is faster than the SavedModel (docs/results/serving.md). XNNPACK arranges the weights for its
-    matrix products once. TensorFlow does this in every call.
+    On a CPU a LiteRT model is faster than the SavedModel (docs/results/serving.md). XNNPACK arranges the weights for
+    its matrix products once. TensorFlow arranges them in every call.
 
     Args:
         model: bytes. The content of a .tflite file.

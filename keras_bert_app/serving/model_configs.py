@@ -1,4 +1,7 @@
-"""The models to serve: TensorFlow Serving's models.config, or one model. Loads no TensorFlow."""
+"""The models to serve: TensorFlow Serving's models.config, or one model.
+
+This module does not load TensorFlow.
+"""
 
 import dataclasses
 import os
@@ -38,7 +41,8 @@ class ModelConfig:
     def __post_init__(self):
         if not self.name or set(self.name) & set("/:%?#") or not self.name.isprintable():
             raise UserError(
-                f"model name {self.name!r}: expected printable characters without / : % ? #, since it stands in the URL"
+                f"model name {self.name!r}: expected printable characters without / : % ? #, because the name is "
+                "part of the URL"
             )
 
     def chosen(self, versions: Iterable[int]) -> list[int]:
@@ -78,7 +82,7 @@ def read(path: str) -> list[ModelConfig]:
     configs = {}
     for entry in parsed.model_config_list.config:
         if entry.name in configs:
-            raise UserError(f"{path}: model {entry.name!r} is there twice; give each a name of its own")
+            raise UserError(f"{path}: two models have the name {entry.name!r}; give each model its own name")
         if entry.model_platform not in ("", "tensorflow"):
             raise UserError(
                 f"{path}: model {entry.name!r} has model_platform {entry.model_platform!r}; expected 'tensorflow'"

@@ -1,4 +1,4 @@
-"""The served models. New versions load while old ones answer.
+"""The served models. New versions load while old versions answer.
 
 The server unloads an old version when its requests are done.
 """
@@ -126,7 +126,7 @@ class Models:
                     f"model {model.config.name!r}: {errors[-1]}"
                     if errors
                     else f"{model.config.base_path}: no version of model {model.config.name!r} there; expected "
-                    "1/saved_model.pb below it, or another whole number: the --export_dir of `export`"
+                    "VERSION/saved_model.pb below it, with a whole number as VERSION; give the --export_dir of `export`"
                 )
 
     async def configure(self, configs: list[ModelConfig]) -> None:

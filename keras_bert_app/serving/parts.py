@@ -10,7 +10,7 @@ _PLACES = ("starts", "ends")
 
 
 def split(tokens: np.ndarray, most_rows: int, most_tokens: int) -> list[slice]:
-    """Splits rows into parts of neighbours.
+    """Splits rows into parts of consecutive rows.
 
     Args:
         tokens: int64 [rows]. The tokens of each row.

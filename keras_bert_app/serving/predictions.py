@@ -13,7 +13,7 @@ from keras_bert_app.serving.request_errors import RequestError, short
 # that other requests do not wait.
 _LARGE_BODY = 1 << 16
 _LARGE_ANSWER = 1 << 12
-# An answer with more values than this leaves in pieces, so that its text never lies in memory as a whole.
+# The server sends an answer with more values than this in pieces, so that memory never holds its whole text.
 _SENT_IN_PIECES = 1 << 16
 # The number of threads that parse large bodies and encode large answers. More threads would gain nothing, because they
 # share one interpreter.

@@ -9,9 +9,10 @@ class RequestError(Exception):
     """A request that the server answers with {"error": message}.
 
     Args:
-        status: int. HTTP status from TensorFlow Serving's table. 400: the client can correct the request. 404: the
-            model or the version is unknown. 413: the body is too large. 500: the model failed. 501: the server has no
-            such function. 503: the queue is full, or the server stops. 504: the time limit has passed.
+        status: int. HTTP status. 400: the client can correct the request. 403: the request comes from a page or names
+            a host that is not allowed. 404: the model or the version is unknown. 413: the body is too large. 415: the
+            format of the body is unknown. 500: the model failed. 501: the server has no such function. 503: the queue
+            is full, or the server stops. 504: the time limit has passed.
         message: str. One line that says what the request gave and what the server expected.
     """
 

@@ -137,14 +137,14 @@ class Routes:
             )
         model = self._named(request, match)
         if request[_METHOD] != "predict":
-            raise RequestError(501, f":{request[_METHOD]} over tf.Example is not built in this server; ask :predict")
+            raise RequestError(501, f":{request[_METHOD]} (tf.Example) does not exist in this server; send :predict")
         if not self.is_ready:
             raise RequestError(503, "the server is stopping or not ready yet")
         if self._num_accepted >= self._options.max_queued_requests and not request.protocol.close_slow_body():
             raise RequestError(
                 503,
-                f"{self._num_accepted:,} requests are under way, the most that may be "
-                "(--max_queued_requests); try again later",
+                f"{self._num_accepted:,} requests are under way, which is the limit (--max_queued_requests)"
+                "; try again later",
             )
         version = model.find(*_version_or_label(match))
         self._count_under_way(1)
@@ -188,7 +188,7 @@ class Routes:
         return model
 
     async def _list(self, request):
-        """Answers GET /v1/models, which TensorFlow Serving does not have. The page draws its forms from it."""
+        """Answers GET /v1/models, which TensorFlow Serving does not have. The page makes its forms from this answer."""
         return _json({"models": [page.describe(model) for model in self._models.by_name.values()]})
 
     async def _ready(self, request):

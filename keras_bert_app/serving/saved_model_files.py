@@ -78,7 +78,7 @@ def check_plain(directory: str) -> list[str]:
     for name in names:
         path = os.path.join(directory, name)
         if not storage.is_file(path):
-            raise UserError(f"{path}: is no plain file; remove it, or export again")
+            raise UserError(f"{path}: is not a regular file; remove it, or export again")
     return names
 
 
@@ -124,8 +124,8 @@ def check_manifest(directory: str) -> None:
 
     Raises:
         UserError: the manifest or a file is missing, a file is changed, or the manifest does not name a file. Other
-            causes are an entry that is no plain file, a file that gives more bytes than its size, and a variable with
-            numbers that are not finite.
+            causes are an entry that is not a regular file, a file that gives more bytes than its size, and a variable
+            with numbers that are not finite.
     """
     names = check_plain(directory)
     path = os.path.join(directory, MANIFEST)
@@ -181,7 +181,7 @@ def _check_variables(directory):
     prefix = os.path.join(directory, _VARIABLES)
     if not storage.exists(f"{prefix}.index"):
         return
-    # The hashes are right, so links may lead anywhere.
+    # The hashes are right, so the place to which a link leads does not matter.
     checkpoint = tf_checkpoints.open_checkpoint(prefix, folder=os.sep)
     for name, dtype in checkpoint.dtypes.items():
         if dtype.is_floating and not np.isfinite(checkpoint.tensor(name)).all():

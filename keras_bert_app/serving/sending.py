@@ -12,13 +12,13 @@ async def send(
     timeout_seconds: float,
     pieces: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Sends an answer. A client that leaves or does not read it in time loses its connection.
+    """Sends an answer. Closes the connection of a client that does not read the answer in time.
 
     Args:
         request: web.Request. The request.
         response: web.StreamResponse. The headers, and the body unless there are pieces.
-        timeout_seconds: float. The longest time of all waits for the client together. It does not include the making of
-            the pieces.
+        timeout_seconds: float. The longest time of all waits for the client together. The time to make the pieces does
+            not count.
         pieces: async iterator of bytes. The body, or None.
 
     Raises:

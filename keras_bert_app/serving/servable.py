@@ -26,9 +26,9 @@ _MOST_WARM_UPS = 1000
 class Servable:
     """A version in memory.
 
-    TensorFlow Serving runs models in a session too, so a model that works here works there. In contrast to
-    tf.saved_model.load, a session can stop a run at its time limit and frees its memory when it closes. A call also
-    costs less.
+    TensorFlow Serving runs models in a session too, so a model that works here also works in TensorFlow Serving. In
+    contrast to tf.saved_model.load, a session can stop a run at its time limit and frees its memory when it closes. A
+    call also costs less.
 
     Args:
         directory: str. The directory of the version.
@@ -85,8 +85,8 @@ class Servable:
             names = signature and {spec.name for spec in signature.inputs}
             if number == _MOST_WARM_UPS or names != set(request.inputs):
                 raise UserError(
-                    f"{path}: record {number} is no predict request to one of this model's signatures, or "
-                    f"there are more than {_MOST_WARM_UPS:,}; export again, or remove the file"
+                    f"{path}: record {number} is not a predict request to one of this model's signatures, or "
+                    f"the file has more than {_MOST_WARM_UPS:,} records; export again, or remove the file"
                 )
             signature.run([tf.make_ndarray(request.inputs[spec.name]) for spec in signature.inputs])
 
@@ -103,7 +103,8 @@ def _metadata(definitions):
 def _read_description(directory):
     path = os.path.join(directory, DESCRIPTION)
     description = read_json(path) if storage.exists(path) else {}
-    # The answer with all models holds the description and must not fail. A recursive check could fail itself.
+    # The answer to GET /v1/models holds the description and must not fail. A recursive check could reach Python's
+    # recursion limit.
     level, depth = [description], 1
     while level:
         if depth > _MOST_LEVELS:

@@ -36,7 +36,7 @@ class ServerOptions:
         host: str. The address to listen on.
         port: int. The port to listen on; 0 takes a free one.
         timeout_ms: int. Time limit of a request, from its headers to its outputs, in milliseconds. The client may take
-            as long again to read the answer.
+            the same time again to read the answer.
         grace_seconds: float. The longest time from SIGTERM to the end of the process.
         max_request_bytes: int. The most bytes of one body.
         max_queued_requests: int. The most requests whose answers are not sent yet.
@@ -166,7 +166,7 @@ async def _finish(routes, connections, models, grace_seconds, log):
     await asyncio.sleep(_SETTLING_SECONDS)
     connections.close_listener()
     try:
-        # The rest of the time is for runs that are cut off, which need time to end.
+        # Runs that are cut off need the rest of the time to end.
         async with asyncio.timeout(max(0, grace_seconds - max(1.5, grace_seconds / 10))):
             await routes.until_idle()
     except TimeoutError:

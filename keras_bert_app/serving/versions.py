@@ -7,7 +7,7 @@ LOADING, AVAILABLE, UNLOADING, END = "LOADING", "AVAILABLE", "UNLOADING", "END"
 
 
 class Version:
-    """A version that is loaded, was loaded, or failed to load. The event loop makes all calls.
+    """A version that is loaded, was loaded, or failed to load. Only the event loop calls its methods.
 
     Args:
         number: int. The version number.

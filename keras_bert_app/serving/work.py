@@ -9,7 +9,7 @@ from keras_bert_app.serving.request_errors import RequestError
 
 # English text has about five bytes per token, Chinese text has three.
 _BYTES_OF_A_TOKEN = 3
-# The model reads a text of n tokens n times: it masks each of them in turn (export.masked_lm_scoring).
+# The model reads a text of n tokens n times, with another token masked each time (export.masked_lm_scoring).
 _ONE_ROW_FOR_EACH_TOKEN = "pseudo_log_likelihood"
 # Output whose second size is not the length of the rows -> the input that has this size.
 _SIZES = {"mlm_logits": "masked_lm_positions"}

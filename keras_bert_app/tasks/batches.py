@@ -66,7 +66,7 @@ def make_batch(
 def steps_per_epoch(features: Features, batch_size: int) -> int:
     """The number of batches of `batch_size` units in one pass over all units.
 
-    It includes the last batch, which may be only partly filled.
+    The number includes the last batch, which may be only partly filled.
     """
     return -(-features.num_units // batch_size)
 
@@ -83,7 +83,7 @@ def training_batches(
         run: FinetuningConfig. The function reads seed, global_batch_size, num_train_steps, max_seq_length and
             length_buckets.
         position: (epoch, batch). Where to continue; None to begin.
-        length_cost: float. The value of lengths.cost. It decides how many different lengths the whole run uses.
+        length_cost: float. The value of lengths.cost. A higher cost gives fewer different lengths in the run.
     """
     epoch, first = position or (0, 0)
     plan = epoch_plan(features, run, 0)  # the batches of all epochs have about the same lengths
@@ -141,8 +141,8 @@ def evaluation_batches(
         batch_size: int. B.
         length_cost: float. The value of lengths.cost.
         times: int. How often the caller takes all batches.
-        is_any_shape: bool. Whether the device computes all shapes equally well. Lengths then need not be multiples of
-            lengths.MULTIPLE, and the last batch stays short.
+        is_any_shape: bool. Whether the device computes all shapes equally well. If so, lengths need not be multiples of
+            lengths.MULTIPLE, and with length buckets the last batch may have fewer than B units.
     """
     plan = _evaluation_plan(features, batch_size)
     batch_lengths = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)

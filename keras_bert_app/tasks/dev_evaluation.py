@@ -48,7 +48,8 @@ class Scorer:
         execution, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
         self.call = forward.make_prediction_call(strategy, model, execution)
         self.metric = data.task.metrics[0]
-        # Only the chief deletes the rows of steps that a run repeats. Another process may read the file before that.
+        # A resumed run repeats steps. Only the chief deletes the old rows of these steps, and another process may read
+        # the file earlier.
         self.history = [
             (row["step"], row[f"eval_{self.metric}"])
             for row in reporting.read_metrics(workdir)

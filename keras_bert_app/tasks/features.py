@@ -21,7 +21,8 @@ class Features:
         row_splits: int64 [R + 1]. Where each row begins in token_ids.
         b_starts: int32 [R]. Index in the row of the first token of segment B.
         examples: int32 [U]. Number of the example of each unit.
-        unit_splits: int64 [U + 1]. First row of each unit. None: every row is a unit, and batches have no axis G.
+        unit_splits: int64 [U + 1]. First row of each unit. None: every row is a unit, and batches have no axis G for
+            the rows of a unit.
         labels: dict name -> array [U, ...].
         token_labels: dict name -> array [T]. Only for features whose units are rows.
         notes: list of str. Lines for the log, such as how many texts were cut.
@@ -197,10 +198,7 @@ def notes_of_empty(examples: Sequence[Any], empty: Sequence[int], what: str = "a
         [] or one line with the place of the first such example.
     """
     return (
-        [
-            f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, "
-            f"the first {examples[empty[0]].place}"
-        ]
+        [f"{len(empty):,} of {len(examples):,} have {what} without a word piece, the first {examples[empty[0]].place}"]
         if empty
         else []
     )
@@ -209,8 +207,8 @@ def notes_of_empty(examples: Sequence[Any], empty: Sequence[int], what: str = "a
 def truncated(parts: Sequence[np.ndarray], max_tokens: int) -> list[np.ndarray]:
     """Cuts the parts of a row to a total length.
 
-    The longest part loses its last token until the row fits. Among equally long parts, the last part loses it. For a
-    pair this is run_classifier._truncate_seq_pair of google-research/bert.
+    The longest part loses its last token, again and again until the row fits. Among equally long parts, the last part
+    loses its token first. For a pair this is run_classifier._truncate_seq_pair of google-research/bert.
 
     Args:
         parts: sequence of arrays.

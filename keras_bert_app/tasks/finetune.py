@@ -16,6 +16,7 @@ from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.training import initialization, loop, reporting, strategies, tpu
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.start import Start
+from pipelines.plurals import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,8 @@ class TaskData:
         head: Head of the task.
         fingerprints: dict split -> sha256 of its examples.
         teachers: directories of the teaching runs.
-        answers: logits of the teachers, which the run keeps for a resume. None: no teachers, or nothing left to learn.
+        answers: logits of the teachers, which the run stores so that a resumed run can use them. None: the run has no
+            teachers, or has already ended.
     """
 
     data: Data
@@ -114,13 +116,13 @@ def _make_model(start):
 def _with_fitted_weights(start, model):
     """The Start with weights that fit its task.
 
-    The weights keep their output layer only if it fits the head of the run. --reinit_layers makes the highest layers
-    new.
+    The weights keep their output layer only if it fits the head of the run. --reinit_layers gives the highest layers
+    new random values.
     """
     if start.weights is None:
         return start
     data, lines = start.data.data, list(start.weight_lines)
-    weights, lines = transfer.of_the_same_task(start.weights, lines, start.data.head, data.task, data.labels)
+    weights, lines = transfer.keep_output_layer(start.weights, lines, start.data.head, data.task, data.labels)
     if start.run.reinit_layers:
         weights, lines = transfer.with_new_layers(weights, lines, model, start.run.reinit_layers)
     wanted = {variable.path: variable.shape for variable in model.weights}
@@ -160,7 +162,7 @@ def _introduction(start, model, optimizer, origin):
         (data.reported_on, data.reported, data.reported_examples),
     ):
         yield (
-            f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
+            f"{name}: {counted(len(examples), 'example')}, {len(features.token_ids):,} tokens, longest row "
             f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}"
         )
     yield from data.warnings

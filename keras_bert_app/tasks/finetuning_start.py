@@ -34,7 +34,8 @@ class Source(NamedTuple):
 
     Attributes:
         init_checkpoint: the model to start from, or None.
-        takes_weights: whether the run uses its weights, or only its shape and vocabulary.
+        takes_weights: whether the run uses the weights of init_checkpoint. If not, the run uses only the shape and
+            the vocabulary of that model.
         model_config: BertConfig, if there is no init_checkpoint.
         vocabulary: content of the vocabulary file, if there is no init_checkpoint.
     """
@@ -63,7 +64,7 @@ def launch(
         stream: file for progress lines; standard output by default.
 
     Returns:
-        dict: the results of the run, or those over several seeds (results.over_seeds).
+        dict: the results of a single run, or the results over several seeds (results.over_seeds).
 
     Raises:
         UserError: an option, a file or the work directory does not fit.
@@ -120,7 +121,7 @@ def make_start(
 ) -> Start:
     """Checks all options and data, and makes the Start of one fine-tuning run.
 
-    Only the tuning of masked LM writes files here, into tuning_directory.
+    The function writes no files, except for the tuning of masked LM in tuning_directory.
 
     Args:
         workdir: the work directory.
@@ -130,7 +131,8 @@ def make_start(
         initial: (Weights, lines) of the encoder to start from, or None.
         strategy: tf.distribute.Strategy. None: the strategy that the configuration names.
         stream: file for progress lines; standard output by default.
-        teacher: transfer.Teacher, which may have the answers from another seed. None: a new one.
+        teacher: transfer.Teacher, which may already hold the answers that it gave for another seed. None: the
+            function makes a new Teacher.
         existing: the content of the work directory. None: the function reads it.
         tuning_directory: the directory in which masked LM is first tuned on the task's texts; "" for no tuning.
 
@@ -144,8 +146,8 @@ def make_start(
     data = _loaded_data(existing, run, tokenizer)
     if model_config.type_vocab_size < 2 and data.train.has_pairs:
         raise UserError(
-            f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a "
-            "pair; take a model with two, or a task of single texts"
+            f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was not trained on "
+            "pairs; give a model with two segments, or a task of single texts"
         )
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
@@ -248,7 +250,8 @@ def _plan(directories, wanted, num_seeds, source):
         return _Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded)
     if source.model_config is None:
         raise UserError(
-            "--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one from scratch"
+            "--init_checkpoint is missing; give a pre-trained model, or give --config and --vocab_file to train from "
+            "scratch"
         )
     model_config = _with_lowest_layers(source.model_config, num_layers)
     return _Plan(*common, settings, source, num_seeds, model_config, source.vocabulary)
@@ -296,9 +299,10 @@ def _check_as_many_seeds(workdir, num_seeds):
     is_started = work_directory.is_started(workdir)
     if num_seeds > 1 and is_started:
         raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
-    if found := _seeds_of(workdir) if num_seeds == 1 and not is_started else ():
+    if earlier_seeds := _seeds_of(workdir) if num_seeds == 1 and not is_started else ():
         raise UserError(
-            f"--workdir={workdir}: holds runs of several seeds ({', '.join(f'seed-{seed}' for seed in found)}); give "
+            f"--workdir={workdir}: holds runs of several seeds "
+            f"({', '.join(f'seed-{seed}' for seed in earlier_seeds)}); give "
             "--num_seeds=2 or more to continue them, or another --workdir"
         )
 
@@ -361,7 +365,7 @@ def _check_examples(existing, run, data, fingerprints):
         files = f"--data_dir={run.data_dir}{' with --unlabelled_files' if run.unlabelled_files else ''}"
         raise UserError(
             f"{files}: has other {' and '.join(other)} than the run in {existing.directory} began with; give another "
-            "--workdir, or score the finished run on them with evaluate"
+            "--workdir for a new run, or use evaluate to score the finished run on these files"
         )
 
 
@@ -369,7 +373,8 @@ def _load(init_checkpoint, num_layers, task):
     """The Loaded weights of --init_checkpoint.
 
     If init_checkpoint holds runs of several seeds, the weights are those of the best seed. The function leaves out an
-    output layer of another task, and one whose labels do not show its task.
+    output layer of another task. If no record names the task, it leaves out an output layer whose labels do not show
+    the task.
     """
     directory = init_checkpoint if is_handle(init_checkpoint) else seeds.best(init_checkpoint)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
@@ -389,8 +394,8 @@ def _load(init_checkpoint, num_layers, task):
         lines.append(f"  {line}")
     if weights.vocabulary is None:
         raise UserError(
-            f"--init_checkpoint={init_checkpoint}: has no vocabulary; put its vocab.txt beside the weights, or "
-            "convert it with --vocab_file"
+            f"--init_checkpoint={init_checkpoint}: has no vocabulary; put the vocab.txt of the model beside the "
+            "weights, or convert the model with --vocab_file"
         )
     pieces = checked_pieces(weights.vocabulary, f"of {init_checkpoint}")
     casing.verify(pieces, weights.config.do_lower_case, f"of {init_checkpoint}")

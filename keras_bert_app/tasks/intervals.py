@@ -54,7 +54,7 @@ def interval(measure: Measure, sources: Sequence) -> tuple[float, float]:
     """The 95 % interval of a score.
 
     Examples of one source, such as questions about one text, are drawn together. If each example has its own source
-    and is right or wrong, the interval is Wilson's (1927). It also holds for few examples.
+    and is right or wrong, the interval is Wilson's (1927), which also holds for few examples.
 
     Args:
         measure: Measure of the model.

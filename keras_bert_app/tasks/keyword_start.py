@@ -37,7 +37,7 @@ def finetune(
     Args:
         workdir: str or os.PathLike. Directory of the run.
         task: str. A name of list_tasks, such as "classification".
-        data_dir: str or os.PathLike. The directory of the task's files.
+        data_dir: str or os.PathLike. The directory of the task's files, or the one file of its training examples.
         init_checkpoint: str or os.PathLike. The pre-trained model, in any layout that load_pretrained reads.
         config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json.
         vocab_file: without init_checkpoint: the WordPiece vocabulary.
@@ -75,11 +75,12 @@ def list_tasks() -> dict[str, str]:
 def source_of(
     init_checkpoint: str, takes_weights: bool, config: BertConfig | str | None, vocab_file: str
 ) -> finetuning_start.Source:
-    """The Source of a fine-tuning.
+    """The Source of a fine-tuning run.
 
     Args:
         init_checkpoint: the model to start from, or "".
-        takes_weights: whether the run uses its weights, or only its shape and vocabulary.
+        takes_weights: whether the run uses the weights of init_checkpoint. If not, the run uses only the shape and
+            the vocabulary of that model.
         config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json. None or ""
             to resume a run.
         vocab_file: without init_checkpoint: the path of the vocabulary.
@@ -89,12 +90,12 @@ def source_of(
     """
     if init_checkpoint and (config or vocab_file):
         raise UserError(
-            "--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file"
+            "--init_checkpoint has its own configuration and vocabulary; leave out --config and --vocab_file"
         )
     if not takes_weights and not init_checkpoint:
         raise UserError("--random_init takes the shape of --init_checkpoint, which is missing")
     if bool(config) != bool(vocab_file):
-        raise UserError("--config and --vocab_file go together; or give --init_checkpoint")
+        raise UserError("--config and --vocab_file go together; give both of them, or give --init_checkpoint")
     if not config:
         return finetuning_start.Source(init_checkpoint or None, takes_weights)
     num_pieces = len(load_vocabulary(vocab_file))
@@ -114,7 +115,7 @@ def _typed(name, value):
         UserError: there is no such field.
     """
     if name not in FIELDS:
-        raise UserError(f"{name} is no argument of finetune: {nearest(name, FIELDS)}")
+        raise UserError(f"{name} is not an argument of finetune: {nearest(name, FIELDS)}")
     if FIELDS[name].type is tuple:
         values = value if isinstance(value, list | tuple) else (value,)
         return tuple(_path(name, _text(each)) for each in values)

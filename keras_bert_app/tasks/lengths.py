@@ -5,10 +5,10 @@ import numpy as np
 from keras_bert_app.config.bert_config import BertConfig
 
 MULTIPLE = 4  # lengths are multiples of this number, unless every shape is equally fast
-# The cost of one more length, by the part that XLA compiles. The unit is the place of a batch (B x S). The cost is the
-# number of places that two cores compute with MiniLM's layers while XLA compiles (docs/decisions.md, "Fine-tuning and
-# weights"). The cost on a TPU is not measured: its program compiles for half a minute, and a place takes microseconds.
-# A GPU's program compiles for 10 to 30 seconds.
+# The cost of one more length, by the part that XLA compiles. The unit is one place of a batch. A batch has B x S
+# places, for tokens and padding. The cost is the number of places that two cores compute with MiniLM's layers while
+# XLA compiles (docs/decisions.md, "Fine-tuning and weights"). The cost on a TPU is an estimate: its program compiles
+# for half a minute, and a place takes microseconds. A GPU's program compiles for 10 to 30 seconds.
 _COSTS = {"plain": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
 _COST_ON_TPU = 1 << 22
 _COST_ON_GPU = 1 << 24

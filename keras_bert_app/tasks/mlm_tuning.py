@@ -25,7 +25,7 @@ from pipelines import storage
 # Texts in one document. All texts in a row of masked LM come from one document.
 _TEXTS_A_DOCUMENT = 50
 _MADE_FROM = "made_from.json"
-# Fields that the tuning takes from the run. If a field of _DECISIVE has changed, an earlier tuning is refused.
+# Fields that the tuning takes from the run. If a field of _DECISIVE has changed, the run refuses an earlier tuning.
 _DECISIVE = (
     "global_batch_size",
     "max_seq_length",
@@ -109,7 +109,7 @@ def tuned(
 
 
 def _made_from(run, model_config, vocabulary, initial, texts):
-    """dict name -> value, or sha256, of everything that decides the tuned weights."""
+    """dict name -> value or sha256 of each input and option that decides the tuned weights."""
     weights = hashlib.sha256(json.dumps(model_config.to_dict(), sort_keys=True).encode())
     for path, tensor in sorted(initial[0].tensors.items()) if initial else ():
         weights.update(path.encode())
@@ -134,7 +134,7 @@ def _check_made_from(directory, made_from):
 
 
 def _documents(texts):
-    """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT of them."""
+    """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT texts."""
     lines = []
     for number, text in enumerate(texts):
         if number and number % _TEXTS_A_DOCUMENT == 0:

@@ -9,9 +9,9 @@ from keras_bert_app.training.losses import classification_sums
 class _Objective:
     """Base class: one loss, averaged over a count.
 
-    A batch may pass through the model twice with different dropout, as logits and logits_again. The loss then is the
-    mean of both losses plus consistency_weight times a divergence. The divergence is half the sum of the two
-    Kullback-Leibler divergences between the answers (Liang et al. 2021, R-Drop).
+    A batch may pass through the model twice with different dropout. The passes give logits and logits_again. The loss
+    is then the mean of both losses plus consistency_weight times a divergence. The divergence is half the sum of the
+    two Kullback-Leibler divergences between the answers (Liang et al. 2021, R-Drop).
 
     Args:
         consistency_weight: float. Weight of the divergences.
@@ -92,11 +92,11 @@ class Classification(_Objective):
 class Regression(_Objective):
     """Squared error of one number; labels float32 [B].
 
-    The divergence between two answers to one text is their squared difference.
+    The divergence between two answers to one text is the square of (difference / scale).
 
     Args:
-        teacher_weight: float. Share in the loss of the squared error to the teacher's number (teacher_logits [B, 1]
-            in the batch).
+        teacher_weight: float. Share of the teacher's part in the loss. This part is the squared difference from the
+            teacher's number (teacher_logits [B, 1] in the batch).
         consistency_weight: float. See _Objective.
         scale: float. Unit of the errors, the same as in the model's head.
     """

@@ -35,7 +35,7 @@ def unit_logits(
 
     Returns:
         float32 [U, n], or [U, G] for a head on CHOICES. For a head on TOKENS a list of U arrays [tokens of the row, n].
-        None after a stop.
+        None if should_stop stopped the computation.
     """
     by_unit = [None] * features.num_units
     num_tokens, work = features.row_lengths(), features.work()

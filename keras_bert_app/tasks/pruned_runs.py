@@ -20,7 +20,7 @@ def write(workdir: str, heads: Any, directory: str) -> list[str]:
     """Writes a new run with the best weights of a run, without some heads.
 
     predict, evaluate, export and analyze accept the new run. It keeps the configuration, the labels and the values that
-    were tuned on the dev examples. It does not keep the scores, because the whole model reached them.
+    were tuned on the dev examples. It does not keep the scores, because they belong to the model with all heads.
 
     Args:
         workdir: the work directory of the run. If it holds several seeds, the function takes the best seed.
@@ -68,6 +68,6 @@ def check_not_pruned(existing: ExistingRun) -> None:
     workdir = existing.directory
     if source := existing.values.get(_KEY):
         raise UserError(
-            f"--workdir={workdir}: holds {source} without some of its heads, which cannot be gone on with; train it on "
-            f"with --init_checkpoint={workdir} and another --workdir"
+            f"--workdir={workdir}: holds {source} without some of its heads, and such a run cannot be continued; "
+            f"train it with --init_checkpoint={workdir} and another --workdir"
         )

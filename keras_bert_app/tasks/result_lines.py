@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import dev_halves
+from pipelines.plurals import counted
 
 _SHOWN_MISTAKES = 3
 _FEW_STEPS = 1000  # a shorter run that learned nothing probably had too few steps, not too high a rate
@@ -13,18 +14,18 @@ _FEW_STEPS = 1000  # a shorter run that learned nothing probably had too few ste
 def summary(figures: dict[str, Any]) -> Iterator[str]:
     """Lines for people: the reported score of one run, how its weights were chosen, and the baseline."""
     reported, baseline, metric = figures["reported"], figures["baseline"], figures["metric"]
-    where = reported["on"]
+    reported_on = reported["on"]
     yield (
         f"{figures['task']} {metric} {reported['score']:.4f} (95 % interval {_interval(reported['interval'])}) on "
-        f"{reported['examples']:,} examples of {where}{_others(reported['metrics'], metric)}"
+        f"{counted(reported['examples'], 'example')} of {reported_on}{_others(reported['metrics'], metric)}"
     )
     best, last = figures["best"], figures["last"]
     count = figures["num_evaluations"]
-    what = "half of dev" if where == dev_halves.REPORTED else "dev"
+    what = "half of dev" if reported_on == dev_halves.REPORTED else "dev"
     yield (
-        f"  weights of step {best['step']:,}, chosen on {figures['dev_examples']:,} examples of "
-        f"{'the other ' if where == dev_halves.REPORTED else ''}{what}: {best['score']:.4f}, the best of {count:,} "
-        f"evaluation{'s' * (count > 1)}; the last {last['score']:.4f}"
+        f"  weights of step {best['step']:,}, chosen on {counted(figures['dev_examples'], 'example')} of "
+        f"{'the other ' if reported_on == dev_halves.REPORTED else ''}{what}: {best['score']:.4f}, the best of "
+        f"{counted(count, 'evaluation')}; the last {last['score']:.4f}"
     )
     yield (
         f"  {baseline['what']}: {metric} {baseline['score']:.4f}{_others(baseline['metrics'], metric)}; difference "
@@ -57,9 +58,9 @@ def _others(scores, metric):
 def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]:
     """A line for people with options to change, if a run is no better than the baseline.
 
-    Small data need more steps than three epochs have, and Adam's bias correction (Mosbach et al. 2021; Zhang et al.
-    2021, "Revisiting Few-sample BERT Fine-tuning"). With enough steps a lower rate is the usual remedy (Devlin et al.
-    2018, section 4.1).
+    On small data, three epochs have too few steps, and Adam needs its bias correction (Mosbach et al. 2021; Zhang et
+    al. 2020, "Revisiting Few-sample BERT Fine-tuning"). If a run already has enough steps, a lower learning rate is
+    the usual remedy (Devlin et al. 2018, section 4.1).
 
     Args:
         figures: the results of the run.
@@ -82,7 +83,7 @@ def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]
 
 
 def _more_epochs(run):
-    """The flag with the epochs that give a run _FEW_STEPS steps, at most 20."""
+    """The flag with the epochs for _FEW_STEPS steps: at most 20, but at least twice the epochs of the run."""
     epochs = run.num_train_epochs or 1.0
     return f"--num_train_epochs={max(2 * epochs, min(20, -(-epochs * _FEW_STEPS // run.num_train_steps))):g}"
 
@@ -101,7 +102,7 @@ def seeds_summary(figures: dict[str, Any]) -> Iterator[str]:
         yield (
             f"  seed {seed} broke off and is not in the mean: {failed[seed]}"
             if seed in failed
-            else f"  seed {seed} is degenerate: no better than that; the end of its run says what to try"
+            else f"  seed {seed} is degenerate: no better than the baseline; the last lines of its run say what to try"
         )
 
 

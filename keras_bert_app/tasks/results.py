@@ -27,17 +27,17 @@ def tuned(workdir: str) -> dict[str, Any]:
     Raises:
         UserError: results.json has other fields than those of FinetuningConfig.
     """
-    values, names = of_best_weights(workdir).get("tuned", {}), FinetuningConfig.__dataclass_fields__
+    values, names = read_best_weights(workdir).get("tuned", {}), FinetuningConfig.__dataclass_fields__
     if not isinstance(values, dict) or not values.keys() <= names.keys():
         path = work_directory.path_in(workdir, "results.json")
-        raise UserError(f"{path}: tuned is {repr(values)[:60]}, which no run writes; put back the run's own file")
+        raise UserError(f"{path}: tuned is {repr(values)[:60]}, which no run writes; restore the file of the run")
     return values
 
 
-def of_best_weights(workdir: str) -> dict[str, Any]:
+def read_best_weights(workdir: str) -> dict[str, Any]:
     """The content of results.json, if it describes the best weights of the run; else {}.
 
-    The function returns {} before the run ends. It also does so if the run has continued and has other best weights.
+    The function returns {} before the run ends, and if the run has continued and has other best weights.
 
     Args:
         workdir: the work directory of the run.
@@ -71,12 +71,12 @@ def write(
     Returns:
         dict:
             task, metric, seed, num_train_steps, train_seconds.
-            num_evaluations: number of evaluations on the dev examples that choose.
+            num_evaluations: number of evaluations on the dev examples that choose the weights.
             dev_examples: number of these examples.
             last, best: step and score of the last and of the best evaluation.
-            reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose.
+            reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
-            no_better_than_baseline: whether that interval reaches 0.
+            no_better_than_baseline: whether the lower end of difference_interval is at most 0.
             layer_shares, layer_gamma: the learned mix of the layers, with --layers=scalar_mix.
             tuned: fields of FinetuningConfig that were tuned on dev. All scores of the best weights use them.
             dev_NAME: the scores of each further split.
@@ -103,7 +103,8 @@ def write(
     for split, (examples, features) in data.others.items():
         answers = scorer.decoded(examples, features, scorer.logits(features), run)
         figures[split] = _rounded(task.family.score(task, examples, answers, data.labels))
-    # Mistakes and pictures show the examples that choose. People who look at the reported examples would tune on them.
+    # Mistakes and pictures show the examples that choose the weights. People who see the reported examples would adapt
+    # the options to them.
     mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
@@ -124,7 +125,7 @@ def _say(workdir, data, run, figures, mistakes, reporter):
 
 
 def _chosen(data, history, best_step):
-    """The parts of results.json about the examples that choose."""
+    """The parts of results.json about the examples that choose the weights."""
     scores = dict(history)
     last_step = max(scores)
     return {
@@ -145,7 +146,7 @@ def _reported(data, predictions):
     task, examples, labels = data.task, data.reported_examples, data.labels
     family = task.family
     what, trivial = (task.baseline or family.baseline)(task, data.train_examples, examples, labels)
-    found = intervals.compared(
+    comparison = intervals.compared(
         family.measure(task, examples, predictions, labels),
         family.measure(task, examples, trivial, labels),
         family.sources(examples),
@@ -156,16 +157,16 @@ def _reported(data, predictions):
             "on": data.reported_on,
             "examples": len(examples),
             "score": scores[task.metrics[0]],
-            "interval": [round(end, 6) for end in found.interval],
+            "interval": [round(end, 6) for end in comparison.interval],
             "metrics": scores,
         },
         "baseline": {
             "what": what,
             "score": trivial_scores[task.metrics[0]],
-            "difference_interval": [round(end, 6) for end in found.difference_interval],
+            "difference_interval": [round(end, 6) for end in comparison.difference_interval],
             "metrics": trivial_scores,
         },
-        "no_better_than_baseline": found.difference_interval[0] <= 0.0,
+        "no_better_than_baseline": comparison.difference_interval[0] <= 0.0,
     }
 
 
@@ -194,10 +195,10 @@ def _seconds(workdir):
 def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The results of several seeds: all runs, their mean and deviation, and the degenerate runs.
 
-    A run is degenerate if its reported score is no better than the baseline's. Fine-tuning of BERT sometimes fails in
-    this way on small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate
-    too, and the mean leaves it out. The standard deviation is over the seeds. The interval is the mean of the runs'
-    intervals, which are over the choice of the examples.
+    A run is degenerate if its no_better_than_baseline is true. Fine-tuning of BERT sometimes fails in this way on
+    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate, too, and the
+    mean does not include it. The standard deviation shows the differences between seeds. The interval is the mean of
+    the intervals of the runs, which show the uncertainty from the choice of the examples.
 
     Args:
         runs: the results of each run, or {"seed", "failed"} of one that broke off.
@@ -207,7 +208,7 @@ def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
     ended = [run for run in runs if "reported" in run]
     if not ended:
-        raise NotFinite(f"all of {len(runs)} seeds broke off; the last: {runs[-1]['failed']}")
+        raise NotFinite(f"all {len(runs)} seeds broke off; the last one: {runs[-1]['failed']}")
     scores = [run["reported"]["score"] for run in ended]
     ends = zip(*(run["reported"]["interval"] for run in ended), strict=True)
     return {

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-# Second numbers of the keys of random generators. The batches of a run use the number of the epoch there.
+# The second number in the key of a random generator. Batches use the number of the epoch, which is much smaller.
 _DRAW, _HELD_OUT = 1 << 62, (1 << 62) + 1
 Classes = Callable[[Any], tuple[str, ...]]
 
 
 def drawn(examples: Sequence, most: int, seed: int, classes: Classes) -> list:
-    """At most `most` examples in their order, with each class in its share.
+    """At most `most` examples in their order. Each class keeps its share.
 
     Every class keeps at least one example if `most` allows it.
 
@@ -37,7 +37,7 @@ def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequen
 
     Args:
         examples: the examples.
-        share: the share of the sources to hold out. It is at least one source if the classes allow it.
+        share: the share of the sources to hold out. The function holds out at least one source if the classes allow it.
         classes: function example -> names of its classes; () if it has none.
         sources: the source of each example, such as its text.
     """
@@ -110,7 +110,9 @@ def _with_every_name(keys, chosen, others):
     for name in sorted(set(by_name) - set(counts), key=lambda name: totals[name]):
         if counts[name]:  # an earlier exchange has added this name
             continue
-        leaver = next((number for number in leavers if all(counts[of] > 1 for of in keys[number] or (None,))), None)
+        leaver = next(
+            (number for number in leavers if all(counts[label] > 1 for label in keys[number] or (None,))), None
+        )
         if leaver is None:
             break
         del chosen[leaver]

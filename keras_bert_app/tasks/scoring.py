@@ -26,8 +26,8 @@ class FinetunedRun:
     """A model with the best weights of a run.
 
     Args:
-        workdir: str. Work directory of the run. If it holds runs of several seeds, the run with the best score is
-            taken.
+        workdir: str. Work directory of the run. If it holds runs of several seeds, the class uses the run with the
+            best score.
         changes: dict of fields of FinetuningConfig, such as a longer max_seq_length. They override the run's settings
             and the values that were tuned on its dev examples.
         strategy: tf.distribute.Strategy; None for the strategy that the run's configuration names.
@@ -120,9 +120,9 @@ class FinetunedRun:
         """
         examples, notes = self.task.read_file(path, self.run, most=most, split=split), []
         if has_chosen and self.run.test_file:
-            notes = ["they chose the weights; results.json has the score of --test_file"]
+            notes = ["these examples chose the weights; results.json has the score of --test_file"]
         elif has_chosen:
-            chosen, examples = dev_halves.halves(self.task, examples)
+            chosen, examples = dev_halves.split(self.task, examples)
             notes = [f"the other {len(chosen):,} examples chose the weights; --input_file={path} scores all"]
         predictions, more_notes = self.predictions(examples, has_labels=True)
         scores = self.task.family.score(self.task, examples, predictions, self.labels)
@@ -158,13 +158,13 @@ class FinetunedRun:
         predictions, notes = self.predictions(examples)
         return len(examples), self.write(output_dir, examples, predictions), notes
 
-    def write(self, output_dir: str, examples: list, found: list[dict], **more) -> list[str]:
+    def write(self, output_dir: str, examples: list, predictions: list[dict], **more) -> list[str]:
         """Writes predictions and probabilities, each file completely or not at all.
 
         Args:
             output_dir: str. The directory for the files.
             examples: list of the family's examples.
-            found: Predictions for the examples.
+            predictions: Predictions for the examples.
             **more: Further values; each goes to NAME.json.
 
         Returns:
@@ -173,9 +173,9 @@ class FinetunedRun:
         make_ready(output_dir)
         # The family appends to its files and names them, so they are complete only at the end of the block.
         with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
-            self.task.family.write_predictions(self.task, temporary, examples, found)
+            self.task.family.write_predictions(self.task, temporary, examples, predictions)
             with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
-                for name, prediction in zip(names_in_answers(examples), found, strict=True):
+                for name, prediction in zip(names_in_answers(examples), predictions, strict=True):
                     file.write(json.dumps({"guid": name, **prediction}, ensure_ascii=False) + "\n")
             for name, values in more.items():
                 results.write_json(os.path.join(temporary, f"{name}.json"), values)
@@ -211,6 +211,7 @@ class Ensemble(FinetunedRun):
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
         """The mean logits over the runs. One model loads the weights of each run in turn."""
+        # The run of self.directory answers last, so that the model has the weights of this run afterwards.
         *others, own = [*self.directories[1:], self.directory]
         return _mean(
             [
@@ -224,8 +225,8 @@ class Ensemble(FinetunedRun):
             labels = ExistingRun.read(directory).note("labels")
             if tuple(labels) != self.labels:
                 raise UserError(
-                    f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected "
-                    "runs of one finetune command"
+                    f"{directory}: answers {', '.join(labels[:6])}; {self.directory} answers "
+                    f"{', '.join(self.labels[:6])}; expected runs of one finetune command"
                 )
             checkpoints.restore(best_weights(directory), self.model)
             if self.stream:
@@ -256,8 +257,8 @@ def opened(workdir: str, together: bool = False, changes: dict | None = None, st
         return FinetunedRun(workdir, changes, stream=stream)
     if not seeds.has_several(workdir):
         raise UserError(
-            f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the "
-            "--workdir of a finetune command with --num_seeds"
+            f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave out --ensemble, or give "
+            "the --workdir of a finetune command with --num_seeds"
         )
     return Ensemble(seeds.sound(workdir), changes, stream=stream)
 
@@ -265,7 +266,7 @@ def opened(workdir: str, together: bool = False, changes: dict | None = None, st
 def make_ready(output_dir: str) -> None:
     """Makes a directory for answers.
 
-    Callers use it before long work, so that an error of the directory appears early.
+    Callers use the function before long work, so that an error of the directory appears early.
 
     Args:
         output_dir: str. The directory. It may exist.

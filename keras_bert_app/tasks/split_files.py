@@ -40,7 +40,7 @@ def path_of(
         paths = _fitting(data_dir, pattern)
         if len(paths) > 1 and name == pattern:
             raise UserError(
-                f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; leave one there"
+                f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; keep only one"
             )
         if paths:
             return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)

@@ -83,10 +83,10 @@ class Task:
             these functions.
         kind: One of the kinds of the family, such as "classification".
         read: Function (path, run, has_labels) -> list of the family's examples. It raises UserError with file:line.
-        files: dict split -> names or glob patterns. The first one that exists is read. Splits other than "train",
-            "dev" and "test" are scored in addition to "dev". Only one file may fit a pattern, with two exceptions:
-            {language} stands for the run's language, or for any language if the run names none, and {all} stands for
-            any text. All files that fit these two are read.
+        files: dict split -> names or glob patterns. The task reads the first one that exists. A run also scores the
+            splits whose names begin with "dev_", in addition to "dev". Only one file may fit a pattern, unless the
+            pattern has {language} or {all}. {language} stands for the run's language, or for any language if the run
+            names none. {all} stands for any text. The task reads all files that fit such a pattern.
         metrics: Names in tasks.metrics. The first one chooses the best checkpoint.
         labels: Names of the classes in order, if the task fixes them.
         defaults: Fields of FinetuningConfig for which this task has its own defaults.
@@ -99,11 +99,12 @@ class Task:
             answers go to predictions.tsv.
         value_range: (lowest, highest) number that the server accepts. () if the answers are no numbers or any number
             is valid.
-        settle: Function (run, path of the training examples) -> FinetuningConfig in which all settings that the flags
-            left open are decided. All files are then read by these settings. None: nothing is left open.
+        settle: Function (run, path of the training examples) -> FinetuningConfig. The function decides all settings
+            that the flags left open. The task then reads all files with these settings. None: the flags leave
+            nothing open.
         is_ordered: Whether the answer to a pair of texts depends on the order of the texts.
         baseline: Function (task, train_examples, examples, labels) -> (description, predictions) of a baseline without
-            a model. None: the family's own.
+            a model. None: the baseline of the family.
     """
 
     name: str
@@ -150,38 +151,39 @@ class Task:
             self._check_option(run, name)
         if "pooling" in self.family.READS and not run.encoder_layers and run.pooling == "cls" and not run.bilstm_units:
             raise UserError(
-                "--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
+                "--encoder_layers=0: the vector of [CLS] does not depend on the text then; give --pooling=mean, max "
                 "or concat, or --bilstm_units"
             )
         if run.has_many_lengths and run.iterations_per_loop > 1:
             raise UserError(
-                f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave "
-                "it out, or give --nolength_buckets"
+                f"--iterations_per_loop={run.iterations_per_loop}: batches of different lengths run one per call; "
+                "leave it out, or give --nolength_buckets"
             )
 
     def _check_option(self, run, name):
         """Raises UserError if this task does not read a field whose value is not the default."""
         if name == "dev_fraction" and self.has_file(run.data_dir, "dev"):
-            found = os.path.basename(self.path(run.data_dir, "dev"))
+            dev_file = os.path.basename(self.path(run.data_dir, "dev"))
             raise UserError(
-                f"--dev_fraction={run.dev_fraction:g}: {run.data_dir} has {found} for dev; leave out one of them"
+                f"--dev_fraction={run.dev_fraction:g}: {run.data_dir} has {dev_file} for dev; leave out "
+                "--dev_fraction, or remove the file"
             )
         if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
             raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
         if name in _WINDOW_FIELDS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
             raise UserError(
                 f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; "
-                f"leave it out, or take {' or '.join(WINDOWED)}"
+                f"leave out --{name}, or give --long_documents={' or '.join(WINDOWED)}"
             )
         if name == "teacher" and self.kind not in TAUGHT:
             raise UserError(
-                f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
-                f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
+                f"--teacher={run.teacher}: task {self.name} cannot learn from a teacher; leave it out: a teacher "
+                f"is for tasks of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
             )
         if name in _TEACHER_FIELDS and not run.teacher:
             raise UserError(
-                f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it "
-                "out"
+                f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give a teacher, or "
+                f"leave out --{name}"
             )
         if name == "swap_pairs" and self.is_ordered:
             raise UserError(
@@ -202,7 +204,7 @@ class Task:
         return split_files.has_file(self.files, data_dir, split)
 
     def extra_splits(self, data_dir: str) -> list[str]:
-        """The splits other than SPLITS whose files exist. A run also scores them at its end."""
+        """The splits other than SPLITS whose files exist. At its end, a run scores those that begin with "dev"."""
         return [split for split in self.files if split not in SPLITS and self.has_file(data_dir, split)]
 
     def read_split(
@@ -269,7 +271,7 @@ class Task:
         if not part:
             raise UserError(
                 f"--dev_fraction={share:g}: {path} has {len(examples):,} examples of too few different texts to "
-                f"divide, which leaves none for {split}; give files for training and dev"
+                f"divide, so that no example is left for {split}; give separate files for training and dev"
             )
         return part
 
@@ -277,8 +279,8 @@ class Task:
 def names_in_answers(examples: Sequence[Any]) -> list[str]:
     """The names of examples in files of answers.
 
-    Groups may use the same names. If there are several groups, the name of the group stands before the name of the
-    example.
+    Groups may use the same names. If there are several groups, the name of an example with a group is
+    GROUP:NAME.
     """
     groups = [getattr(example, "group", "") for example in examples]
     return (

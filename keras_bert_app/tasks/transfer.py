@@ -1,4 +1,4 @@
-"""Parts of the start of fine-tuning: teachers, output layer, trained variables, notes for others."""
+"""Parts of the start of fine-tuning: teachers, output layer, trained variables, notes for other programs."""
 
 import dataclasses
 import io
@@ -19,6 +19,7 @@ from keras_bert_app.tasks.task import Task
 from keras_bert_app.training import strategies
 from keras_bert_app.training.optimizers import choice
 from pipelines import storage
+from pipelines.plurals import counted
 
 # The names that other libraries give to the head of each kind of task.
 _FIELD_NAMES = {
@@ -90,8 +91,8 @@ class Teacher:
                 f" and {len(data.unlabelled_examples):,} texts without labels" if data.unlabelled_examples else ""
             )
             print(
-                f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: "
-                f"{len(data.train_examples):,} training examples{unlabelled} are answered",
+                f"teacher {run.teacher} ({counted(len(directories), 'run')}) answers "
+                f"{len(data.train_examples):,} training examples{unlabelled}",
                 file=self._stream,
                 flush=True,
             )
@@ -188,7 +189,7 @@ def begin_with_label_shares(model, data: Data) -> None:
 
 
 def with_new_layers(weights: Weights, lines: list[str], model, count: int) -> tuple[Weights, list[str]]:
-    """Replaces the highest layers and the pooler by the random values of a new model.
+    """Replaces the highest layers and the pooler with the random values of a new model.
 
     The highest layers are closest to the task of pre-training and may be a worse start than random values
     (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 5).
@@ -214,14 +215,15 @@ def with_new_layers(weights: Weights, lines: list[str], model, count: int) -> tu
     }
     return (
         dataclasses.replace(weights, tensors={path: new.get(path, tensor) for path, tensor in weights.tensors.items()}),
-        [*lines, f"  begun anew: {', '.join(parts)}"],
+        [*lines, f"  reinitialized: {', '.join(parts)}"],
     )
 
 
 def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
     """The variables that a run trains: dict path -> variable, without frozen embeddings and layers.
 
-    The pooler is always trained with the output layer, because it is random if the start has none.
+    The run always trains the output layer and the pooler, because the pooler is random if the initial weights have
+    none.
 
     Args:
         model: BertTaskModel.
@@ -237,7 +239,7 @@ def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
 
 
 def first_steps(paths: Iterable[str], run: FinetuningConfig, num_layers: int) -> dict[str, int]:
-    """dict path -> first step that trains the variable, for gradual unfreezing; {} without it.
+    """dict path -> first step that trains the variable; {} without gradual unfreezing.
 
     Args:
         paths: Paths of the trained variables.
@@ -265,13 +267,13 @@ def says_what_it_answers(weights: Weights, task: Task) -> bool:
     return is_of_kind and bool(weights.labels) and not all(label.isdecimal() for label in weights.labels)
 
 
-def of_the_same_task(
+def keep_output_layer(
     weights: Weights, lines: list[str], head: Head, task: Task, labels: tuple[str, ...]
 ) -> tuple[Weights, list[str]]:
-    """Keeps the output layer of a start if it fits the run, and drops it otherwise.
+    """Keeps the output layer of the initial weights if it fits the run, and drops it otherwise.
 
     Args:
-        weights: Weights of the start.
+        weights: Weights to start from.
         lines: Log lines about the weights.
         head: Head of the run.
         task: Task of the run.
@@ -286,13 +288,13 @@ def of_the_same_task(
         is_ours = own.labels == labels and own_description == dataclasses.asdict(head)
         if is_ours:
             tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
-        origin, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
+        origin, earlier_labels = "another kind" if own.labels == labels else "other labels", own.labels
     else:
         is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
         tensors = {path: tensor for path, tensor in tensors.items() if is_ours or not path.startswith("classifier/")}
-        origin, its_labels = weights.task, weights.labels
+        origin, earlier_labels = weights.task, weights.labels
     if origin and not is_ours:
-        lines = [*lines, f"  left out: the output layer, of {origin} ({', '.join(its_labels[:6]) or 'no labels'})"]
+        lines = [*lines, f"  left out: the output layer, of {origin} ({', '.join(earlier_labels[:6]) or 'no labels'})"]
     if is_ours:
         tensors = {**tensors, **_in_units(tensors, head)}
         and_labels = f" and labels ({', '.join(labels[:6])})" if labels else ""

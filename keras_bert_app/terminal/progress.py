@@ -158,7 +158,8 @@ class ReadingProgress:
         self.line, self.started, self.first_bytes = LiveLine(stream), 0.0, None
 
     def __call__(self, documents: int, num_bytes: int) -> None:
-        if self.first_bytes is None:  # a resumed run begins with bytes of an earlier run; they took no time here
+        # A resumed run begins with the bytes that an earlier run has read. Reading them took no time in this run.
+        if self.first_bytes is None:
             self.first_bytes, self.started = num_bytes, time.monotonic()
         self.line.show(lambda: self._text(documents, num_bytes))
 

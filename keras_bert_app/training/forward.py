@@ -68,7 +68,7 @@ def make_prediction_call(
         function of a global batch -> logits [B, ...] of all rows.
     """
     call = prediction_function(strategy, model, execution)
-    # A program for a TPU has no open sizes, so a TPU compiles one for each size.
+    # A program for a TPU cannot leave a size open, so each size has its own program.
     trace = tracer(call, num_fixed=1 if execution.is_compiled else 0) if device_kind(strategy) != "TPU" else None
 
     def predict_call(batch):
@@ -94,7 +94,7 @@ def prediction_function(strategy: tf.distribute.Strategy, model: Any, execution:
         context = tf.distribute.get_replica_context()
         return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
 
-    # A program for a TPU has no open lengths, so a TPU compiles one for each length.
+    # A program for a TPU cannot leave the length open, so each length has its own program.
     @tf.function(reduce_retracing=device_kind(strategy) != "TPU", autograph=False)
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]

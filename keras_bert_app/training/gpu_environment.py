@@ -75,7 +75,7 @@ def keep_newest(directory: pathlib.Path, most_bytes: int) -> None:
 def _devices() -> list[str]:
     """The device files of the NVIDIA GPUs that CUDA_VISIBLE_DEVICES does not hide, including WSL's."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    found = sorted(glob.glob("/dev/nvidia[0-9]*")) or glob.glob("/dev/dxg")
+    devices = sorted(glob.glob("/dev/nvidia[0-9]*")) or glob.glob("/dev/dxg")
     if visible is None:
-        return found
-    return found[: sum(bool(name.strip()) and name.strip() != "-1" for name in visible.split(","))]
+        return devices
+    return devices[: sum(bool(name.strip()) and name.strip() != "-1" for name in visible.split(","))]

@@ -37,15 +37,15 @@ def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any]
         return _BEGINNING, "\n".join([*_assign(model, start.weights, start.run), *start.weight_lines])
     lines = f"from scratch, seed {start.run.seed}"
     if start.existing.unfinished:
-        lines += f"; the saving of {', '.join(start.existing.unfinished)} was broken off"
+        lines += f"; the saving of {', '.join(start.existing.unfinished)} was interrupted"
     return _BEGINNING, lines
 
 
 def begin_with_sines(model: Any) -> None:
     """Sets position embeddings to sines, scaled to initializer_range (Vaswani et al. 2017, section 3.5).
 
-    Training changes them like all other weights. The dot product of two of them depends only on the distance of their
-    positions. The dot product of random vectors depends on chance (docs/decisions.md).
+    Training changes these embeddings like all other weights. The dot product of two of these vectors depends only on
+    the distance of their positions. The dot product of random vectors depends on chance (docs/decisions.md).
 
     Args:
         model: model with one variable whose path ends in position_embeddings.
@@ -69,22 +69,22 @@ def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkp
     Raises:
         UserError: shapes differ, or the weights have only some variables of a part.
     """
-    found = {path: tensor.shape for path, tensor in weights.tensors.items()}
+    shapes = {path: tensor.shape for path, tensor in weights.tensors.items()}
     faults = [
-        f"{path} expected {list(shape)}, found {list(found[path])}"
+        f"{path} expected {list(shape)}, found {list(shapes[path])}"
         for path, shape in wanted.items()
-        if tuple(found.get(path, shape)) != tuple(shape)
+        if tuple(shapes.get(path, shape)) != tuple(shape)
     ]
-    # A run loads a part as a whole or not at all. Else a layer or table of only one side would be lost, or start at
-    # random.
-    parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in found}
-    faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in parts]
-    faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
+    # A run loads a part as a whole or not at all. Otherwise a layer that only the weights have would be lost, and a
+    # layer that only the model has would start with random values.
+    parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in shapes}
+    faults += [f"{path} is not in the model" for path in shapes if path not in wanted and part_of(path) in parts]
+    faults += [f"{path} is not in the weights" for path in wanted if path not in shapes and part_of(path) in given]
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise UserError(
             f"--init_checkpoint={init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
-            "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
+            "; leave out --config and its keys, or adapt the model with convert (--keep_layers, "
             "--tie_word_embeddings, --max_position_embeddings)"
         )
 
@@ -100,5 +100,5 @@ def _assign(model, weights, run):
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
     not_trained = sorted({part_of(path) for path in weights.tensors} - set(model.parts))
     if not_trained:
-        lines.append(f"  left out, since this run does not train it: {', '.join(not_trained)}")
+        lines.append(f"  left out, because this run does not train these parts: {', '.join(not_trained)}")
     return lines

@@ -27,7 +27,7 @@ from keras_bert_app.training.signals import Signals
 USAGE_ERROR = 2
 ASKED_TO_STOP = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of a run that stopped and saved
 _POLL_SECONDS = 0.1
-_SECONDS_TO_AGREE = 5.0  # time in which all workers with the same wrong flag report it
+_SECONDS_TO_AGREE = 5.0  # time in which all workers report the same wrong flag, or stop after the same signal
 _SECONDS_TO_SAVE = 600.0
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -94,7 +94,7 @@ def run_workers(
         UserError: the caller is not the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
-        raise UserError("workers are launched from the main thread, which is where signals arrive")
+        raise UserError("launch the workers from the main thread, because only the main thread receives signals")
     with Signals() as signals:
         for restarts in itertools.count(1):
             with contextlib.ExitStack() as stack:
@@ -192,7 +192,7 @@ def _watch(workers, signals):
 
 
 def _has_one_stopped(ended):
-    """Whether a signal to one worker alone has ended that worker. The other workers then stop too."""
+    """Whether one of the workers has saved and stopped because of a signal. The other workers then stop too."""
     return any(worker.exit_code() in ASKED_TO_STOP and not worker.was_killed() for worker in ended)
 
 

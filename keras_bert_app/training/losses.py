@@ -138,7 +138,8 @@ def classification_sums(logits, labels, weights, execution: Execution = PLAIN):
         weights: float32 [...].
         execution: Execution.
     """
-    # The matrix product that made the logits gave rows. On a TPU, another shape of the logits may need a copy.
+    # The logits get the shape [N, n] again, which they had as the result of a matrix product. On a TPU, another shape
+    # may need a copy.
     num_classes = logits.shape[-1] or tf.shape(logits)[-1]  # the number of choices may differ by batch
     logits, labels, weights = tf.reshape(logits, [-1, num_classes]), tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
     losses = cross_entropies(logits, labels, execution)

@@ -45,9 +45,9 @@ def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
     Returns:
         Lines of advice.
     """
-    found = []
+    notes = []
     if not run.warmup_share and run.num_warmup_steps >= run.num_train_steps:
-        found.append(
+        notes.append(
             f"--num_warmup_steps={run.num_warmup_steps} is not below --num_train_steps={run.num_train_steps}, so the "
             "learning rate never reaches its peak; start with --warmup_share=0.1 instead, in another --workdir"
         )
@@ -57,8 +57,8 @@ def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
         ("length_ramp", run.length_ramp_steps, f"rows never reach {run.max_seq_length} tokens"),
     ):
         if ramp_steps and ramp_steps >= num_steps:
-            found.append(
+            notes.append(
                 f"--{name}_steps={ramp_steps}: {end} ends this run after about {num_steps:,.0f} steps, so {never}; "
                 f"stop it (Ctrl-C) and continue with --{name}_share=0.2 instead, which is a share of the run"
             )
-    return found
+    return notes

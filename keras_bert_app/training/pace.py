@@ -29,9 +29,9 @@ class Pace:
     """The clock of a run. It also counts the earlier parts of a resumed run.
 
     The first step of each shape of batches also compiles, which takes minutes on a TPU. The start of the data pipeline
-    takes time too. The time budget includes both. The learning-rate schedule leaves both out, because warm-up and decay
-    would pass meanwhile. The schedule is spread over the rest of the time. A resumed run continues its schedule from
-    the saved point.
+    takes time too. The time budget includes both. The learning-rate schedule leaves both out. Otherwise warm-up and
+    decay would go on while the run takes no step. The schedule is spread over the rest of the time. A resumed run
+    continues its schedule from the saved point.
 
     Args:
         run: TrainingConfig.

@@ -79,8 +79,8 @@ def pretrain(start: Start) -> dict[str, float]:
     if length < run.max_seq_length:
         name = "length_ramp_share" if run.length_ramp_share else "length_ramp_steps"
         reporter.say(
-            f"the run ended within --{name}={getattr(run, name)}: positions from {length} on were not trained; go on "
-            f"with a smaller --{name}, or with more time"
+            f"the run ended within --{name}={getattr(run, name)}: positions from {length} on were not trained; "
+            f"continue with a smaller --{name}, or with more time"
         )
     return figures
 
@@ -138,7 +138,7 @@ class _HeldoutEvaluation:
         if should_stop():
             return figures
         if not figures["eval_masked_lm_count"]:
-            self.reporter.say("no example can be made of the documents that are held out, so nothing was evaluated")
+            self.reporter.say("the held-out documents give no example, so nothing was evaluated")
             return {}
         self.reporter.write(step, figures)
         for line in evaluation.summary(figures, self.run.sentence_objective):

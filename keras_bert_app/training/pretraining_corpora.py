@@ -25,6 +25,7 @@ from pipelines.corpus.manifest import (
 )
 from pipelines.data_error import DataError
 from pipelines.examples.masking_advice import masking_advice
+from pipelines.plurals import counted
 from pipelines.text.text_files import expand_files
 
 # The fields of the run that determine its text.
@@ -50,7 +51,7 @@ class PretrainingCorpora:
     num_heldout_dropped: int = 0
 
     @classmethod
-    def of_manifests(cls, manifests: Mapping[str, dict]) -> "PretrainingCorpora":
+    def from_manifests(cls, manifests: Mapping[str, dict]) -> "PretrainingCorpora":
         """Collects the shards that the manifests of several directories name.
 
         Args:
@@ -109,8 +110,8 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
         _prepare(run, directories[0])
     elif run.input_files and note is None:
         raise UserError(
-            f"{directories[0]}: is there already, and not from this run; take another --workdir, or name it as "
-            "--corpus_dir"
+            f"{directories[0]}: is there already, but this run did not prepare it; take another --workdir, or give "
+            "this corpus as --corpus_dir"
         )
     manifests = {directory: load_manifest(directory) for directory in directories}
     shards = [
@@ -131,7 +132,7 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
 
 
 def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
-    """Removes a corpus of other text. Returns (note, whether the corpus is prepared).
+    """Removes a corpus that was prepared from other text. Returns (note, whether the corpus is prepared).
 
     A run without a checkpoint may start again with other text. The corpus of its earlier start is then useless.
     """
@@ -139,7 +140,10 @@ def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
     # If the preparation is unfinished, prepare_corpus itself finds the files that have changed.
     has_changed = is_prepared and files and note.get("files", files["files"]) != files["files"]
     if has_changed:
-        print(f"{directory}: --input_files have changed since, and are prepared again", flush=True)
+        print(
+            f"{directory}: --input_files have changed since this corpus was prepared; the run prepares it again",
+            flush=True,
+        )
     if note["source"] == source and not has_changed:
         return note, is_prepared
     own = work_directory.path_in(workdir, "corpus")
@@ -191,8 +195,8 @@ def _check_apart(input_files, corpus_dir):
     for path in expand_files(input_files) if input_files else ():
         if lies_below(path, corpus_dir):
             raise UserError(
-                f"--input_files={path}: lies in {corpus_dir}, the place of the corpus that is made of it; move the "
-                "text, or take another --workdir"
+                f"--input_files={path}: lies in {corpus_dir}, which the run fills with the prepared corpus; move "
+                "the text, or take another --workdir"
             )
 
 
@@ -215,18 +219,18 @@ def report(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
     for directory, manifest in manifests.items():
         _report_corpus(directory, manifest)
     if len(manifests) > 1:
-        shards = PretrainingCorpora.of_manifests(manifests).train_shards
-        of_bytes = pretraining_data.shares(dataclasses.replace(run, sampling_exponent=1.0), shards)
-        of_examples = pretraining_data.shares(run, shards)
-        for directory, size, share in zip(manifests, of_bytes, of_examples, strict=True):
+        shards = PretrainingCorpora.from_manifests(manifests).train_shards
+        byte_shares = pretraining_data.shares(dataclasses.replace(run, sampling_exponent=1.0), shards)
+        example_shares = pretraining_data.shares(run, shards)
+        for directory, size, share in zip(manifests, byte_shares, example_shares, strict=True):
             print(f"mixture: {size:6.1%} of the bytes, {share:6.1%} of the examples: {directory}", flush=True)
 
 
 def _report_corpus(directory, manifest):
     train, heldout, counts = manifest["train"], manifest["heldout"], manifest["counts"]
     print(
-        f"corpus {directory}: {train['documents']:,} documents, {train['sentences']:,} sentences, "
-        f"{train['words']:,} words; held out {heldout['documents']:,} documents",
+        f"corpus {directory}: {counted(train['documents'], 'document')}, {counted(train['sentences'], 'sentence')}, "
+        f"{counted(train['words'], 'word')}; held out {counted(heldout['documents'], 'document')}",
         flush=True,
     )
     for name, meaning in FAULTS:
@@ -254,7 +258,7 @@ def check_pairs(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
             raise UserError(
                 f"corpus {directory}: {train['documents']:,} documents have {train['sentences']:,} sentences, so at "
                 f"most {most:.1%} of them have the two sentences of a next-sentence pair; prepare the text with the "
-                "--input_format that it has (paragraphs: lines of several sentences), or take --sentence_objective=none"
+                "right --input_format (paragraphs: lines of several sentences), or take --sentence_objective=none"
             )
 
 
@@ -271,20 +275,21 @@ def remarks(corpora: PretrainingCorpora, run: PretrainingConfig) -> list[str]:
         lines.append(
             "no documents are held out, so nothing will be evaluated; "
             + (
-                f"{dropped:,} were, but none had two sentences that training does not have too"
+                f"{dropped:,} held-out documents were dropped, because none had two sentences that are not in the "
+                "training text too"
                 if dropped
-                else "--holdout_fraction keeps some where text is prepared"
+                else "prepare the text with --holdout_fraction to hold some out"
             )
         )
     if run.sentence_objective == "nsp":
         if corpora.num_train_documents == 1:
             lines.append(
-                "the training text is one document, so there is no other one to draw random second segments from: next "
-                "sentence is neither trained nor reported; --sentence_objective=sop needs one document only"
+                "the training text is one document, so there is no other document for random second segments: next "
+                "sentence is neither trained nor reported; with --sentence_objective=sop one document is enough"
             )
         if corpora.num_heldout_documents == 1:
             lines.append(
-                "one document alone is held out, so there is no other one to draw random second segments from: no "
+                "one document alone is held out, so there is no other document for random second segments: no "
                 "next-sentence figure will be reported; a larger --holdout_fraction holds out more"
             )
     return [*lines, *masking_advice(corpora.train_shards, run.masking)]

@@ -89,7 +89,7 @@ def training_batches(
     step: int,
     share: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, ...]]]:
-    """Yields batches without end from a step on, each with the shape of its step.
+    """Yields batches from a step on and never ends. Each batch has the shape of its step.
 
     Args:
         run: PretrainingConfig, resolved.
@@ -99,7 +99,7 @@ def training_batches(
         examples: dict of example_arguments.
         step: the number of steps that were taken before.
         share: function that returns the share of --train_minutes that is over. Ramps that follow the clock need it.
-            Each batch has the shape of the share at the moment when it is made.
+            The share at the moment when a batch is made decides the shape of that batch.
 
     Yields:
         (dict of tensors [B, ...], position after the batch).
@@ -123,7 +123,7 @@ def training_batches(
 
 
 def check_stream(state: dict[str, Any], checkpoint: str) -> None:
-    """Checks that the positions of a checkpoint count the current stream of examples.
+    """Checks that the position of a checkpoint belongs to the stream of examples that this version makes.
 
     Args:
         state: the checkpoint's manifest, or the state of a run that has not begun.
@@ -134,8 +134,9 @@ def check_stream(state: dict[str, Any], checkpoint: str) -> None:
     """
     if state["position"] and state["stream"] != STREAM_VERSION:
         raise UserError(
-            f"{checkpoint}: counts the examples of stream {state['stream']}, this version those of stream "
-            f"{STREAM_VERSION}; continue with the version that saved it, or start in another --workdir"
+            f"{checkpoint}: counts the examples of stream {state['stream']}, but this version of the program makes "
+            f"stream {STREAM_VERSION}; continue with the version that saved the checkpoint, or start in another "
+            "--workdir"
         )
 
 
@@ -183,10 +184,11 @@ def without_examples(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer)
         tokenizer: BertTokenizer.
     """
     counts = {os.path.dirname(shards[0]): text_counts(shards, tokenizer) for shards in corpora}
+    # Text with pieces gives no example if its rows are too short for a prediction. The message then names all corpora.
+    without_pieces = {directory: count for directory, count in counts.items() if not count[2]} or counts
     empty_corpora = "; ".join(
         f"{directory} ({documents:,} documents, {sentences:,} sentences, {pieces:,} word pieces after cleaning)"
-        for directory, (documents, sentences, pieces) in counts.items()
-        if not pieces
+        for directory, (documents, sentences, pieces) in without_pieces.items()
     )
     return UserError(f"there is not one example to train on in {empty_corpora}; give text that has words in it")
 
@@ -231,13 +233,13 @@ def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tup
     has two equal parts. The first part has a quarter of the tokens a row and four times the rows. The second part has
     half of the tokens a row and twice the rows.
 
-    A position counts the rows taken from a shard. After a change of length, the data skips the same number of longer
-    rows.
+    A position counts the rows that were taken from a shard. After a change of length, the pipeline skips the same
+    number of longer rows.
 
     Args:
         run: PretrainingConfig, resolved.
         step: the step, counted from 0.
-        share: share of --train_minutes that is over, for ramps that are shares of it.
+        share: share of --train_minutes that is over, for ramps that follow the clock.
     """
     fewer = _doublings_left(run, run.batch_ramp_steps, run.batch_ramp_share, BATCH_DOUBLINGS, step, share)
     shorter = _doublings_left(run, run.length_ramp_steps, run.length_ramp_share, LENGTH_DOUBLINGS, step, share)
@@ -257,9 +259,9 @@ def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> Non
     if run.length_ramp_steps >= run.num_train_steps and not run.train_minutes:
         raise UserError(
             f"--length_ramp_steps={run.length_ramp_steps}: expected less than --num_train_steps="
-            f"{run.num_train_steps}, or rows never reach --max_seq_length"
+            f"{run.num_train_steps}, because otherwise rows never reach --max_seq_length"
         )
-    # Every other number of rows of the run is one of these numbers, doubled once or more.
+    # Every other batch size of the run is one of the sizes below, doubled once or more.
     length_steps = run.length_ramp_steps or round(run.length_ramp_share * run.num_train_steps)
     smallest = min(
         batch_shape_at(run, step, share)[0]

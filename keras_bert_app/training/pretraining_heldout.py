@@ -108,10 +108,10 @@ def _lines(kept, manifests):
         documents, dropped_documents, dropped_sentences = (kept["counts"][name] for name in _COUNTS)
         line = (
             f"held-out text of all corpora: {dropped_documents:,} of {documents:,} documents and {dropped_sentences:,} "
-            "sentences dropped that the training text of another corpus has too"
+            "sentences were dropped, because the training text of another corpus has them too"
         )
         if len({(manifest.get("seed"), manifest.get("holdout_fraction")) for manifest in manifests.values()}) > 1:
-            line += "; corpora of one --seed and one --holdout_fraction hold out the same documents"
+            line += "; corpora with the same --seed and --holdout_fraction hold out the same documents"
         yield line
     if line := overlap_text(kept):
         yield f"held-out text of all corpora: {line}"

@@ -123,7 +123,7 @@ def _with_corpora(start):
     directories = pretraining_corpora.corpus_directories(start.workdir, start.run)
     if not start.is_chief:
         manifests = {directory: load_manifest(directory) for directory in directories}
-    corpora = PretrainingCorpora.of_manifests(manifests)
+    corpora = PretrainingCorpora.from_manifests(manifests)
     return dataclasses.replace(start, data=pretraining_heldout.with_heldout_apart(start.workdir, corpora))
 
 
@@ -137,7 +137,7 @@ def load_initial(run: PretrainingConfig) -> tuple[Weights, list[str]]:
         (Weights, lines that tell the user about them).
 
     Raises:
-        UserError: the path has no weights, or lacks a part that a model of its class has.
+        UserError: the path has no weights, or lacks a part that a model of its class has and that the run needs.
     """
     # A run from scratch needs no reader of other layouts.
     from keras_bert_app.interop.load import load_weights
@@ -151,7 +151,7 @@ def _check_weights(weights, model_config, run, vocabulary):
     if source is not None and source.rstrip(b"\n") != vocabulary.rstrip(b"\n"):
         raise UserError(
             f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary than --vocab_file; "
-            "leave --vocab_file out, or make a model with the new entries by convert --vocab_file"
+            "leave out --vocab_file, or make a model with that vocabulary (convert --vocab_file)"
         )
     initialization.check_fits(shapes(model_config, run.trained_parts()), weights, run.init_checkpoint)
 

@@ -35,7 +35,7 @@ class Profiler:
         Args:
             num_steps: number of steps of the call.
         """
-        # The first call compiles, so it is no example of speed.
+        # The first call compiles, so its times are not typical.
         if not self.is_warm or self.remaining <= 0:
             self.is_warm = True
             yield

@@ -64,7 +64,7 @@ def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
             arrays with one number a token stay open.
 
     Returns:
-        function with the arguments of `call`. Call it before each use of `call`. Only the first time it traces.
+        function with the arguments of `call`. Call it before each use of `call`. It traces only once.
     """
     is_traced = False
 

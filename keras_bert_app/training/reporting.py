@@ -17,10 +17,10 @@ from keras_bert_app.terminal.progress import LiveLine, shown_while
 from keras_bert_app.training.start import Start
 from pipelines import storage
 
-# A stream that is not a terminal keeps its lines, so it gets one only after this many seconds without a line.
-# The interval is short in the first minute.
+# A stream that is not a terminal, such as a file, keeps every line. The reporter therefore writes a line to it only
+# after this many seconds without one. The interval is short in the first minute.
 _SECONDS_BETWEEN_FIRST_LINES, _SECONDS_BETWEEN_LINES = 8.0, 60.0
-_LONG_COMPILATION_SECONDS = 5.0  # a compilation of this length leaves a line
+_LONG_COMPILATION_SECONDS = 5.0  # the reporter prints a line that stays after a compilation of this length
 
 # tf.summary.scalar writes this metadata, but needs the tensorboard package, which TensorFlow no longer installs.
 _SCALAR = tf.compat.v1.SummaryMetadata(
@@ -97,7 +97,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def compiling(self, step: int, shape: tuple[int, ...], seconds_left: Callable[[], float | None]) -> Iterator[None]:
-        """Shows the duration of a compilation while the block runs. After a long one, a line stays.
+        """Shows the duration of a compilation while the block runs. A long compilation leaves a line.
 
         Args:
             step: number of steps that the run has taken.
@@ -227,7 +227,7 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
 
 
 def as_written(value: float) -> float:
-    """Rounds a figure to seven digits, as metrics.jsonl has it.
+    """Rounds a figure to seven significant digits, as in metrics.jsonl.
 
     Args:
         value: the figure.

@@ -19,7 +19,9 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.previous[number] = signal.signal(number, self._note)
         except ValueError:
-            pass  # Python lets only the main thread set handlers; the program around another thread handles signals
+            # Python lets only the main thread set handlers. In another thread, the program that started the thread
+            # handles the signals.
+            pass
         return self
 
     def _note(self, number, frame):

@@ -16,7 +16,8 @@ from keras_bert_app.training.optimizers.schedules import learning_rate
 from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
 from keras_bert_app.training.strategies import device_kind
 
-_DROPOUT = 2  # the purpose of these random numbers; the data pipeline uses 0 and 1
+# Number that makes the seed of dropout. The data pipeline uses other numbers (pipelines.examples).
+_DROPOUT = 2
 # A step reports these figures besides the sums of its objective.
 # bad_variable: index of the first variable whose gradient is not finite, -1 for none.
 # stop: number of replicas whose process received a signal to stop.
@@ -111,7 +112,7 @@ def train_function(
     replica_step = _replica_step(strategy, model, optimizer, run, objective, execution)
     num_columns = len(columns(objective))
 
-    # If batches differ only in S, TensorFlow traces one graph for the first S, and one for all others.
+    # With reduce_retracing, TensorFlow traces one graph for the first length of rows, and one for all other lengths.
     @tf.function(reduce_retracing=has_dynamic_length, autograph=False)
     def call(batches, num_steps, first_step, progress, stop):
         def take_step(index, rows):
@@ -152,19 +153,19 @@ def _replica_step(strategy, model, optimizer, run, objective, execution):
 
 
 def _update(optimizer, run, execution, strategy):
-    """Makes the function (gradients, sums, step, progress, stop) -> _BESIDE_SUMS. It updates the weights."""
+    """Makes the update of the weights: a function (gradients, sums, step, progress, stop) -> _BESIDE_SUMS."""
     is_program = execution.has_update_in_program and isinstance(strategy, tf.distribute.OneDeviceStrategy)
 
     def update(gradients, sums, step, progress, stop):
         gradients = optimizer.without_frozen(gradients, step)
         # The half squared norm of a gradient is not finite if an element of the gradient is not.
-        halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
-        scaled_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
+        half_squares = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+        scaled_norm = tf.sqrt(2.0 * tf.reduce_sum(half_squares))
         gradient_norm = optimizer.unscaled(scaled_norm)
         is_good = tf.math.is_finite(scaled_norm + tf.reduce_sum(sums))
         is_overflow = optimizer.is_overflow(is_good, sums)
-        bad_variable = tf.where(is_good | is_overflow, -1, _first_not_finite(halves))
-        # The factor of tf.clip_by_global_norm. The update applies it, because it reads the gradients anyway.
+        bad_variable = tf.where(is_good | is_overflow, -1, _first_not_finite(half_squares))
+        # The factor of tf.clip_by_global_norm. The update reads the gradients anyway, so it also applies this factor.
         scale = optimizer.unscaled(run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm))
         rate = learning_rate(run, step, progress)
         if is_program:
@@ -194,8 +195,8 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
     if execution.compiles_all and not is_tpu:
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     elif run.gradient_accumulation_steps > 1:
-        # In the loop over parts, this function must stay separate. If TensorFlow inlines it, its temporary variables
-        # for sums of three or more outlive the last round of the loop, and the next step fails.
+        # In the loop over parts, this function must stay separate. TensorFlow sums three or more tensors in temporary
+        # variables. After inlining, these variables outlive the last round of the loop, and the next step fails.
         forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
     zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
     return _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if execution.compiles_all else ())
@@ -253,5 +254,6 @@ def _in_parts(forward_backward, num_parts, zeros=()):
 
 def _first_not_finite(values):
     is_bad = ~tf.math.is_finite(values)
-    # The sum of finite values, or the loss, may be too large for float32. Then no variable is to blame.
+    # The sum of finite values, or the loss, may be too large for float32. Then no variable is to blame, and the
+    # result is the number of variables.
     return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), values.shape[0])

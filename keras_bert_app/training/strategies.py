@@ -66,13 +66,13 @@ def _machines_in_tf_config():
         return sum(len(addresses) for task, addresses in cluster.items() if task in ("chief", "worker"))
     except (ValueError, AttributeError, TypeError):
         raise UserError(
-            f"the environment's TF_CONFIG is no JSON object with a cluster ({os.environ['TF_CONFIG'][:60]!r}); "
+            f"the environment's TF_CONFIG is not a JSON object with a cluster ({os.environ['TF_CONFIG'][:60]!r}); "
             "mend or unset it"
         ) from None
 
 
 def _check_task_in_tf_config():
-    """Raises UserError if TF_CONFIG does not say which of its machines this one is."""
+    """Raises UserError if TF_CONFIG does not say which machine of the cluster this machine is."""
     environment = json.loads(os.environ["TF_CONFIG"])
     cluster, task = environment["cluster"], environment.get("task")
     kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
@@ -80,8 +80,8 @@ def _check_task_in_tf_config():
         index = int(index)  # TensorFlow takes "1" too
     if kind not in cluster or type(index) is not int or not 0 <= index < len(cluster[kind]):
         raise UserError(
-            f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, "
-            f'such as {{"type": "{next(iter(cluster))}", "index": 0}}'
+            f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected the type and index of this "
+            f'machine, such as {{"type": "{next(iter(cluster))}", "index": 0}}'
         )
 
 
@@ -151,7 +151,7 @@ def check_batch_size(strategy: tf.distribute.Strategy, global_batch_size: int, n
     Args:
         strategy: the devices.
         global_batch_size: rows.
-        num_parts: number of equal parts in which each replica takes its rows.
+        num_parts: number of equal parts into which each replica splits its rows.
 
     Raises:
         UserError: the batch does not divide evenly.
@@ -160,8 +160,8 @@ def check_batch_size(strategy: tf.distribute.Strategy, global_batch_size: int, n
     if global_batch_size % (replicas * num_parts):
         parts = f" in {num_parts} parts (--gradient_accumulation_steps)" if num_parts > 1 else ""
         raise UserError(
-            f"a global batch of {global_batch_size} (--global_batch_size, its smallest size with "
-            f"--batch_ramp_steps) does not divide over {replicas} replicas{parts}; "
+            f"a global batch of {global_batch_size} (--global_batch_size, or the smallest batch of "
+            f"--batch_ramp_steps or --batch_ramp_share) does not divide over {replicas} replicas{parts}; "
             f"take a multiple of {replicas * num_parts}"
         )
 
@@ -196,7 +196,7 @@ def _on_gpu(strategy, run):
     first = gpu.first()
     compiled = {
         "step": "XLA compiles the whole step, which takes some seconds for each length of rows",
-        "parts": "XLA compiles what is no matrix product",
+        "parts": "XLA compiles everything except matrix products",
         "none": "nothing is compiled",
     }[run.jit_compile]
     return f" ({first.name}: {first.why(run.precision)}; --jit_compile={run.jit_compile}: {compiled})"

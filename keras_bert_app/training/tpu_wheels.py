@@ -11,8 +11,8 @@ from keras_bert_app.errors import UserError
 
 # Colab and the images of TPU VMs set these variables on machines with chips.
 SIGNS_OF_CHIPS = ("TPU_ACCELERATOR_TYPE", "COLAB_TPU_1VM")
-# Version of tensorflow-tpu -> version of libtpu. The wheel requires libtpu ~= 0.0.14, but with a newer one its import
-# aborts the process.
+# Version of tensorflow-tpu -> version of libtpu. The wheel accepts newer versions (libtpu ~= 0.0.14), but with a newer
+# libtpu, importing TensorFlow aborts the process.
 _LIBTPU = {"2.20.0": "0.0.14"}
 
 
@@ -38,17 +38,17 @@ def check() -> None:
     version = installed()
     if not version:
         return
-    wanted, found = _LIBTPU.get(version), _version("libtpu")
+    wanted, libtpu = _LIBTPU.get(version), _version("libtpu")
     # With TPU_LOAD_LIBRARY=0 TensorFlow does not load libtpu. A machine without a TPU can then lower programs for one.
-    if wanted and found and found != wanted and os.environ.get("TPU_LOAD_LIBRARY") != "0":
+    if wanted and libtpu and libtpu != wanted and os.environ.get("TPU_LOAD_LIBRARY") != "0":
         raise UserError(
-            f"libtpu {found} is installed, with which tensorflow-tpu {version} cannot start; "
+            f"libtpu {libtpu} is installed, but tensorflow-tpu {version} cannot start with this version; "
             f"pip install libtpu=={wanted}"
         )
     if other := _version("tensorflow"):
         raise UserError(
-            f"tensorflow {other} is installed over tensorflow-tpu {version}, whose files it replaces; pip uninstall "
-            "both, then install requirements-tpu.txt, tensorflow-text with --no-deps"
+            f"tensorflow {other} is installed over tensorflow-tpu {version} and replaces its files; pip uninstall "
+            "both, then pip install -r requirements-tpu.txt and pip install --no-deps -r requirements-tpu-no-deps.txt"
         )
 
 

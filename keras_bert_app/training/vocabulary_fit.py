@@ -64,7 +64,7 @@ def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str) -> list[
     if unknown <= REMARKABLE * total:
         return []
     line = f"{source}: {unknown / total:.1%} of {total:,} word pieces are [UNK]"
-    mend = "take a model or vocabulary of its language and case, or learn a vocabulary of it with learn_vocab"
+    mend = "take a model or vocabulary for the text's language and case, or learn one from the text with learn_vocab"
     if unknown > MOST_UNKNOWN * total:
         raise UserError(f"{line}, so text and vocabulary do not fit; expected {MOST_UNKNOWN:.0%} at most; {mend}")
     return [f"{line}; {mend}"]

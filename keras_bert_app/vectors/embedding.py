@@ -108,8 +108,8 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
     outputs = signatures["serving_default"].structured_outputs if "serving_default" in signatures else {}
     if not isinstance(outputs, dict) or "embedding" not in outputs or "num_tokens" not in signatures:
         raise UserError(
-            f"{saved_model}: gives {', '.join(sorted(outputs)) or 'nothing'}, and no sentence vectors; write an export "
-            "that does with `export --kind=embeddings`"
+            f"{saved_model}: gives {', '.join(sorted(outputs)) or 'nothing'}, but no sentence vectors; write another "
+            "export with `export --kind=embeddings`"
         )
     path = os.path.join(directory, MODEL_FILE)
     if not storage.exists(path):
@@ -147,8 +147,8 @@ def embed_texts(
     Returns:
         (float32 [N, D], truncated bool [N]).
     """
-    # The longest texts come first, so that a lack of memory shows at once. The order goes by tokens: batches by
-    # lengths in bytes would be one third padding.
+    # The longest texts come first, so that a lack of memory shows at once. The order follows the number of tokens,
+    # because with an order by bytes a third of each batch would be padding.
     lengths = [embed.num_tokens(texts[at : at + _COUNTED_AT_A_TIME]) for at in range(0, len(texts), _COUNTED_AT_A_TIME)]
     order = np.argsort(-np.concatenate(lengths), kind="stable")
     parts = []

@@ -19,7 +19,7 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     Args:
         queries: float32 [Q, D].
         vectors: [N, D], in memory or in a file. The vectors may have any length.
-        k: int. The number of vectors to find. It finds at most N.
+        k: int. The number of vectors to find. If k is larger than N, it counts as N.
 
     Returns:
         (cosines float32 [Q, k], descending; rows int64 [Q, k]). The cosine with a vector of zeros is 0.
@@ -62,14 +62,16 @@ def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, 
         if count - 1 in samples:
             taken[count - 1] = text
     if count != len(vectors):
-        raise UserError(f"{name}: has {len(vectors):,} vectors, and the corpus {count:,} texts; embed the corpus again")
-    found, _ = embed(list(taken.values()))
-    if found.shape[1] != vectors.shape[1]:
         raise UserError(
-            f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {found.shape[1]}; embed "
+            f"{name}: has {len(vectors):,} vectors, but the corpus has {count:,} texts; embed the corpus again"
+        )
+    embedded, _ = embed(list(taken.values()))
+    if embedded.shape[1] != vectors.shape[1]:
+        raise UserError(
+            f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {embedded.shape[1]}; embed "
             "the corpus with this model"
         )
-    for row, ours in zip(taken, found, strict=True):
+    for row, ours in zip(taken, embedded, strict=True):
         theirs = np.asarray(vectors[row], np.float32)
         cosine = float(_unit(ours[None])[0] @ _unit(theirs[None])[0])
         if cosine < _SAME and ours.any():

@@ -25,7 +25,7 @@ def load_embedder(
         log: function that takes a line of text, such as print. The lines say what was loaded and how vectors are made.
         **pooling: fields of export.sentence_vectors.Pooling (pooling, layer, normalize, pool_special_tokens and
             max_seq_length). They are for a model that is no export. The model's own files give the defaults. Without
-            them the vector is the mean over the pieces of the second layer from the top.
+            such files the vector is the mean over the pieces of the second layer from the top.
 
     Returns:
         A function of texts and batch_size (32). It returns float32 [N, D] in the order of the texts, or float32 [D] for
@@ -42,9 +42,7 @@ def load_embedder(
     model = os.fspath(model)
     if _is_export(model):
         if pooling:
-            raise UserError(
-                f"{next(iter(pooling))} is for models; what {model} computes was settled when it was exported"
-            )
+            raise UserError(f"{next(iter(pooling))} is for models; the export {model} has its own")
         embed = embedding.load_embedder(model)
     else:
         module, _ = embedding_module(model, Pooling(**pooling), lambda line: log(in_arguments(line)))
@@ -53,7 +51,7 @@ def load_embedder(
     def vectors(texts: str | Iterable[str], batch_size: int = embedding.BATCH_SIZE) -> np.ndarray:
         batch, is_one = as_batch(texts)
         if not len(batch):
-            raise UserError("there are no texts; give one at least")
+            raise UserError("there are no texts; give at least one")
         rows, _ = embedding.embed_texts(embed, list(batch.numpy()), batch_size)
         return rows[0] if is_one else rows
 

@@ -44,7 +44,7 @@ def read_texts(
             elif part or line.strip():  # an empty line is not a record
                 place = f"{path}:{number}"
                 if part:
-                    raise UserError(f"{place}: a record of more than {MAX_RECORD_BYTES >> 20} MB; cut its text before")
+                    raise UserError(f"{place}: a record of more than {MAX_RECORD_BYTES >> 20} MB; split its text")
                 yield json_text(line, place, text_field, counts)
 
 
@@ -55,13 +55,13 @@ def remarks(counts: ReaderCounts, truncated: int) -> Iterator[str]:
         counts: ReaderCounts. The counts of the reader.
         truncated: int. The number of texts that were too long for the model.
     """
-    for number, what in (
+    for number, remark in (
         (truncated, "texts had more tokens than the model reads; their ends were left out"),
         (counts.invalid_utf8_lines, "lines hold invalid UTF-8; those bytes were left out"),
         (counts.capped_lines, "lines are longer than 1 MB; the rest of them was left out"),
     ):
         if number:
-            yield f"{number:,} {what}"
+            yield f"{number:,} {remark}"
 
 
 def format_of(path: str, input_format: str) -> str:

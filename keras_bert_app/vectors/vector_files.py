@@ -65,7 +65,7 @@ def write_vectors(
         if written != num_texts:
             raise UserError(
                 f"there were {num_texts:,} texts when they were counted and {written:,} when they were read; "
-                "embed a file that nobody is writing to"
+                "embed the file when no program writes to it"
             )
     return Counts(written, size, num_truncated)
 
@@ -92,8 +92,8 @@ def load_vectors(path: str) -> np.ndarray:
             ".npy file that `embed` wrote"
         ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        found = f"{vectors.dtype} {list(vectors.shape)}" if isinstance(vectors, np.ndarray) else "several arrays"
-        raise UserError(f"{path}: holds {found}; expected floating numbers [texts, size], as `embed` writes them")
+        content = f"{vectors.dtype} {list(vectors.shape)}" if isinstance(vectors, np.ndarray) else "several arrays"
+        raise UserError(f"{path}: holds {content}; expected floating numbers [texts, size], as `embed` writes them")
     return vectors
 
 

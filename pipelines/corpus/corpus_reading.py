@@ -45,7 +45,8 @@ class Reader:
 
         Args:
             task: int. The number of the task that the batch belongs to.
-            first_number: int. The number of documents of the task before this batch; it keeps equal documents apart.
+            first_number: int. The number of documents of the task before this batch. With dedup="none" it gives equal
+                documents different keys.
             batch: readers.Batch.
 
         Returns:
@@ -129,8 +130,8 @@ def read_tasks(
             done[task.number] = task_result
     if done:
         log(
-            f"goes on from an earlier run: {sum(len(task.files) for task in tasks if task.number in done):,} of "
-            f"{sum(len(task.files) for task in tasks):,} files were read"
+            f"continues an earlier run: {sum(len(task.files) for task in tasks if task.number in done):,} of "
+            f"{sum(len(task.files) for task in tasks):,} files were already read"
         )
     for path in glob.glob(os.path.join(glob.escape(directory), "*")):
         if int(os.path.basename(path).split("-")[0].split(".")[0]) not in done:
@@ -187,7 +188,7 @@ def _read(batches, directory, reader, total, progress):
     Yields (number, ({split: runs}, counts)) of each task when the task is done.
     """
     writer, last = None, time.monotonic()
-    started = ReaderCounts(**dataclasses.asdict(total))
+    done_counts = ReaderCounts(**dataclasses.asdict(total))
     for task, counts, result in _digested(batches, reader):
         writer = writer or TaskWriter(task, directory)
         if result is not None:
@@ -198,20 +199,21 @@ def _read(batches, directory, reader, total, progress):
         else:
             yield task.number, (writer.finish(counts), counts)
             writer = None
-            _add(started, counts)
+            _add(done_counts, counts)
         if progress and time.monotonic() - last >= _REPORT_SECONDS:
             last = time.monotonic()
             progress(
-                started.documents + (counts.documents if writer else 0), started.bytes + (counts.bytes if writer else 0)
+                done_counts.documents + (counts.documents if writer else 0),
+                done_counts.bytes + (counts.bytes if writer else 0),
             )
     for field in dataclasses.fields(total):
-        setattr(total, field.name, getattr(started, field.name))
+        setattr(total, field.name, getattr(done_counts, field.name))
     if progress:
         progress(total.documents, total.bytes)
 
 
 def _digested(batches, reader):
-    """Digests batches in threads, some batches ahead.
+    """Calls Reader.digest on batches in threads, a few batches ahead of the caller.
 
     Yields (task, counts, result of Reader.digest or None) in order.
     """

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.corpus.manifest import FAULTS, SPLITS, overlap_text
+from pipelines.plurals import counted
 from pipelines.text.scripts import script_of_character
 
 _LINES_SHOWN = 20
@@ -17,11 +18,12 @@ _BAR = 40
 class RepeatedLines:
     """Counts of the most frequent lines of a text, in bounded memory.
 
-    Counters are merged as in Agarwal et al., Mergeable Summaries (2012), for counters of Misra and Gries. If too many
-    lines are counted, the count of the first line that does not fit is subtracted from all counts.
+    Counters are merged as in Agarwal et al., Mergeable Summaries (2012), for counters of Misra and Gries. If there are
+    more than max_counters distinct lines, the most frequent line beyond this limit decides: its count is subtracted
+    from all counts, and only lines with a positive count stay.
 
     Args:
-        max_counters: the most lines that are counted at the same time.
+        max_counters: the most distinct lines that are counted at the same time.
 
     Attributes:
         error: the sum of all subtractions. No count is too low by more than this sum. With error 0 all counts are
@@ -96,7 +98,7 @@ class Lengths:
 
 
 class Survey:
-    """Collects statistics of documents as they pass by, and makes the report."""
+    """Collects statistics of documents batch by batch, and makes the report."""
 
     def __init__(self):
         self._lengths = {
@@ -184,7 +186,7 @@ def report_text(report: dict) -> str:
         report: dict, as Survey.report returns it.
 
     Returns:
-        str. Several lines, the last of which ends with a newline.
+        str. Several lines; each ends with a newline.
     """
     lines = [
         f"{name:8} {split['documents']:>12,} documents {split['sentences']:>14,} sentences "
@@ -194,8 +196,8 @@ def report_text(report: dict) -> str:
     counts = report["counts"]
     lines += [
         "",
-        f"read: {counts['files']:,} files, {counts['documents']:,} documents, "
-        f"{counts['sentences']:,} sentences, {counts['bytes'] / 1e6:,.1f} MB",
+        f"read: {counted(counts['files'], 'file')}, {counted(counts['documents'], 'document')}, "
+        f"{counted(counts['sentences'], 'sentence')}, {counts['bytes'] / 1e6:,.1f} MB",
     ]
     lines += [f"{counts[name]:>12,} {meaning}" for name, meaning in FAULTS]
     if line := overlap_text(report):

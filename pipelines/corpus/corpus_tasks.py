@@ -15,7 +15,7 @@ from pipelines.corpus.staging import read_json, write_json
 from pipelines.text.text_files import ReaderCounts, readable
 
 _TASK_BYTES = 1 << 24  # the size of the files of one task; a killed run resumes between tasks
-_RUN_BYTES = 1 << 25  # the amount of text in memory before it is written as a run
+_RUN_BYTES = 1 << 25  # text in memory is written as a run when it exceeds this size
 
 
 class Task(NamedTuple):

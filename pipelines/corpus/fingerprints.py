@@ -2,8 +2,8 @@
 
 A document is a record: its sentences in UTF-8, joined by newlines. The hash of a line (sentence) or token is a
 polynomial over its bytes modulo 2**64: hash = mix(sum over j of byte[j] * B**j). numpy computes these hashes for a
-whole batch in a few passes. These hashes serve for counting and comparing. The place of a document comes from a
-cryptographic hash.
+whole batch in a few passes. These hashes serve for counting and comparing. The place of a document in the corpus comes
+from a cryptographic hash.
 """
 
 import functools
@@ -35,13 +35,13 @@ _BLOCK_BYTES = 1 << 18  # the amount of text that is hashed at a time
 
 
 def document_keys(records: list[bytes], hash_key: bytes) -> np.ndarray:
-    """Hashes the text of documents without white space.
+    """Hashes the text of documents; white space does not count.
 
-    The hash decides the place of a document in the corpus.
+    The hash decides the place of a document in the corpus, and whether the document is held out.
 
     Args:
         records: list of bytes.
-        hash_key: bytes. Another key gives another shuffle.
+        hash_key: bytes. Another key gives another order and other held-out documents.
 
     Returns:
         uint64 [N, 3]: two numbers for the place, and one number that decides whether the document is held out.
@@ -56,7 +56,7 @@ def numbered_keys(keys: np.ndarray, first_number: tuple[bytes, int]) -> np.ndarr
 
     Args:
         keys: uint64 [N, 3], as document_keys returns them.
-        first_number: (bytes prefix, int). The number of the first document.
+        first_number: (bytes, int). A prefix such as the number of the task, and the number of the first document.
 
     Returns:
         uint64 [N, 3], with new places; the third column stays.

@@ -1,7 +1,8 @@
 """Removes held-out sentences that also occur in training text.
 
 A held-out document with fewer than two sentences left is dropped as a whole. prepare_corpus compares within a corpus.
-write_apart compares the corpora of one run, whose seeds may differ.
+write_apart compares the corpora of one training run. If their seeds differ, a document may be held out in one corpus
+and training text in another.
 """
 
 import collections
@@ -147,8 +148,8 @@ def write_apart(
 ) -> tuple[list[dict], dict[str, int], dict[str, int]]:
     """Writes the held-out documents of several corpora without text that any training document has.
 
-    A document is dropped if a training document equals it up to white space. Sentences are dropped as within one
-    corpus.
+    A document is dropped if a training document equals it up to white space. Sentences are dropped by the same rule as
+    within one corpus.
 
     Args:
         train_shards: paths of the training shards of all corpora.
@@ -175,7 +176,7 @@ def write_apart(
         with futures.ThreadPoolExecutor(1) as hashing:
             written = shards.write_shards(directory, "heldout", records, sizes, [], "", hashing)
         for shard in written if not storage.is_remote(directory) else ():
-            os.remove(os.path.join(directory, shard["file"] + ".json"))  # a note for runs that resume
+            os.remove(os.path.join(directory, shard["file"] + ".json"))  # only a run that resumes reads it
     return written, counts, comparison.overlap_left(_batches(heldout))
 
 
@@ -209,7 +210,7 @@ class _CorporaComparison:
             yield records, np.repeat(is_copy, sentences) | are_in(_line_hashes(records), shared_lines)
 
     def overlap_left(self, batches):
-        """The result of the Overlap, without the held-out sentences that are dropped."""
+        """Returns the result of the Overlap without the held-out sentences that are dropped."""
         dropped = [_line_hashes(records)[is_dropped] for records, is_dropped in self.marked(batches)]
         return self._overlap.result(np.concatenate([np.zeros(0, np.uint64), *dropped]))
 
@@ -238,7 +239,7 @@ def _batches(paths):
 
 
 def _sample(paths, num_corpora):
-    """Yields the first held-out records of a corpus, which are shuffled."""
+    """Yields the first held-out records of a corpus; they are a fair sample, because the records are shuffled."""
     size = 0
     for records in _batches(paths):
         for record in records:
@@ -259,14 +260,13 @@ def in_threads(compare: Callable, batches: Iterable, progress: Callable[[int, in
     workers = min(os.cpu_count() or 1, _MOST_THREADS)
     documents = size = 0
     with futures.ThreadPoolExecutor(workers) as pool:
-        pending = collections.deque()
-        for batch in batches:
-            pending.append(pool.submit(compare, batch))
-            if len(pending) <= workers + 1:
-                continue
+        pending, batches = collections.deque(), iter(batches)
+        while (batch := next(batches, None)) is not None or pending:
+            if batch is not None:
+                pending.append(pool.submit(compare, batch))
+                if len(pending) <= workers + 1:
+                    continue
             result = pending.popleft().result()
             if progress:
                 documents, size = documents + result[0], size + result[1]
                 progress(documents, size)
-        for future in pending:
-            future.result()

@@ -18,13 +18,13 @@ FAULTS = (
     ("heldout_sentences_dropped", "held-out sentences dropped that training documents have too"),
     ("heldout_documents_dropped", "held-out documents dropped that had fewer than two sentences left"),
     ("invalid_utf8_lines", "lines with invalid UTF-8, repaired with U+FFFD"),
-    ("capped_lines", "lines too long to be held, taken in pieces"),
-    ("capped_documents", "documents too long to be held, cut into several"),
-    ("bad_records", "JSON records too long to be held, left out"),
+    ("capped_lines", "lines over the size limit, cut into pieces"),
+    ("capped_documents", "documents over the size limit, cut into several"),
+    ("bad_records", "JSON records over the size limit, left out"),
 )
 
 
-# A corpus can give next-sentence pairs if at least this share of its documents has two sentences.
+# A corpus can give next-sentence pairs if at least this share of its documents has two or more sentences.
 LEAST_SHARE_WITH_PAIRS = 0.1
 # A held-out sentence overlaps with training if at least OVERLAP_SHARE of its words are in runs of OVERLAP_RUN words
 # that training also has.
@@ -32,7 +32,7 @@ OVERLAP_SHARE, OVERLAP_RUN = 0.8, 8
 
 
 def most_with_two_sentences(split: dict) -> float:
-    """Computes an upper bound of the share of the documents of a split that have two sentences.
+    """Computes an upper bound of the share of documents with two or more sentences in a split.
 
     Args:
         split: dict. The entry of the split in a manifest.
@@ -101,7 +101,7 @@ def overlap_text(manifest: dict) -> str:
         return ""
     return (
         f"{counts[0] / counts[1]:.1%} of {counts[1]:,} held-out sentences overlap with training: {OVERLAP_SHARE:.0%} "
-        f"of their words stand in runs of {OVERLAP_RUN} that training has too"
+        f"of their words are in runs of {OVERLAP_RUN} words that training has too"
     )
 
 
@@ -110,7 +110,8 @@ def _read_manifest(path):
 
     if not tf.io.gfile.exists(path):
         raise DataError(
-            f"{path}: not there; expected a directory that prepare_corpus wrote to its end: name that one, or {_MEND}"
+            f"{path}: does not exist; expected the directory of a complete corpus: name the output_dir of a finished "
+            f"prepare_corpus, or {_MEND}"
         )
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

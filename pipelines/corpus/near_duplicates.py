@@ -3,8 +3,8 @@
 The search needs about 40 bytes of memory per document.
 
 Tokens are lower-cased runs of ASCII letters, digits and bytes above ASCII. A character from U+3000 on (Chinese,
-Japanese, Korean) is a separate token. Documents are compared by their sets of 5 consecutive tokens. The share of equal
-minima among NUM_HASHES estimates the Jaccard similarity J of the sets. The standard error is sqrt(J(1 - J)/128), which
+Japanese, Korean) is a separate token. A document is the set of its runs of 5 consecutive tokens. The share of equal
+minima among NUM_HASHES estimates the Jaccard similarity J of two sets. The standard error is sqrt(J(1 - J)/128), which
 is 0.035 at J = 0.8. Only pairs with a whole band of 8 equal minima are compared. The probability of such a band is 0.95
 at a similarity of 0.8, 0.994 at 0.85 and 0.9999 at 0.9. Sources: Broder 1997; Leskovec, Rajaraman and Ullman, Mining of
 Massive Datasets, chapter 3.
@@ -112,9 +112,9 @@ def near_duplicates(
 ) -> np.ndarray:
     """Chooses the documents to drop, so that one document remains of every cluster of near-duplicates.
 
-    Pairs with a similarity of at least `threshold` are linked; a cluster is everything that links connect, also over
-    several steps. The document with the smallest key remains. Training documents come before held-out ones, so that a
-    held-out document never removes a training document.
+    Pairs with a similarity of at least `threshold` are linked. A cluster is all documents that links connect, directly
+    or through other documents. The document with the smallest key remains. Training documents come before held-out
+    documents, so that a held-out document never removes a training document.
 
     Args:
         keys: uint64 [N]. The keys of the documents.

@@ -24,7 +24,7 @@ class Overlap:
     """Measures how many sentences of a held-out sample overlap with training documents.
 
     Args:
-        records: sequence of bytes. The sample: held-out documents, each its sentences joined by newlines.
+        records: sequence of bytes. The sample of held-out documents; a record holds sentences joined by newlines.
     """
 
     def __init__(self, records: Sequence[bytes]):
@@ -44,7 +44,7 @@ class Overlap:
         """Compares training documents with the sample; several threads may do this at the same time.
 
         Args:
-            records: sequence of bytes. Training documents, each its sentences joined by newlines.
+            records: sequence of bytes. Training documents; a record holds sentences joined by newlines.
         """
         for block in blocks(records):
             runs = _runs(block)
@@ -73,13 +73,13 @@ class Overlap:
         return {"sentences": int(is_counted.sum()), "overlapping": int(is_overlapping.sum())}
 
     def _places(self, runs):
-        """(places of runs in self._runs, whether they are there)."""
+        """Returns (places of runs in self._runs, whether self._runs holds each run)."""
         places = np.searchsorted(self._runs, runs)
         places[places == len(self._runs)] = 0
         return places, self._runs[places] == runs if len(self._runs) else np.zeros(len(runs), bool)
 
     def _tokens_of_lines(self, block):
-        """(tokens, covered tokens) of each line of a block of the sample, int64 [lines, 2]."""
+        """Counts (tokens, covered tokens) of each line of a block of the sample, float64 [lines, 2]."""
         hashes, starts = token_hashes(block, with_newlines=True)
         ends = line_ends(block)
         lines = np.searchsorted(ends, starts, side="right")

@@ -1,21 +1,23 @@
 """Makes a corpus of text: TFRecord shards of shuffled training documents, and held-out documents.
 
-The place of a document is a keyed hash of its text. One part of the hash decides whether the document is held out; the
-rest is the key by which documents are sorted. Sorting by a keyed hash is a seeded shuffle of the whole corpus. It makes
-duplicates neighbours, and it does not depend on the order of the files (except for dedup="none").
+A keyed hash of a document's text decides its place in the corpus. One part of the hash decides whether the document is
+held out. The rest of the hash is the sort key. The seed is the key of the hash, so the sort is a seeded shuffle of the
+whole corpus. The sort puts duplicates next to each other. The result does not depend on the order of the files,
+except for dedup="none".
 
-The sort is external (spool.py), so memory is bounded. An interrupted run keeps its finished runs and shards
-(staging.py), and the same call resumes if the files are unchanged. The number of workers and interruptions do not
-change the result. All files are written to a directory inside output_dir, and move to output_dir when they are
-complete. manifest.json moves last.
+The sort is external (spool.py), so memory is bounded. An interrupted call leaves its finished sorted runs and shards
+on disk (staging.py). The same call continues from them if the input files are unchanged. The result depends neither on
+the number of workers nor on interruptions. prepare_corpus writes the files of the corpus to a directory inside
+output_dir, and moves them to output_dir when all are complete. manifest.json moves last.
 
-Duplicates: dedup="exact" drops documents that equal an earlier one up to white space; "near" also drops near-duplicates
-(near_duplicates.py); "none" keeps all.
+Duplicates: dedup="exact" keeps only one of several documents that differ at most in white space. dedup="near" also
+drops near-duplicates (near_duplicates.py). dedup="none" keeps all documents.
 
-Held-out text: the documents of one source are held out together or not at all. Examples are the parts of a document
-that is too long, and the chunks of a module. Held-out sentences that are also in a training document are dropped
-(heldout_text.py). The report says how many of the remaining sentences overlap with training (overlap.py). If only
-held-out documents have two sentences, all documents become training documents.
+Held-out text: the documents of one source are held out together or not at all. A document that is too long becomes
+several documents of one source. The docstrings of one Python module are also one source (installed_docs.py).
+Held-out sentences that are also in a training document are dropped (heldout_text.py). The report says how many of the
+remaining sentences overlap with training text (overlap.py). If only held-out documents have two or more sentences, all
+documents become training documents.
 """
 
 import dataclasses
@@ -33,6 +35,7 @@ from pipelines.corpus.corpus_report import Survey, report_text
 from pipelines.corpus.manifest import FORMAT_VERSION, load_manifest, shard_paths
 from pipelines.corpus.staging import discard, refuse_corpus, staging
 from pipelines.data_error import DataError
+from pipelines.plurals import counted
 from pipelines.text import segmentation
 from pipelines.text.readers import check_format, expand_files
 
@@ -68,20 +71,20 @@ def prepare_corpus(
 
     Args:
         output_dir: the directory of the corpus; it must not hold one already.
-        input_files: files, directories or globs, as in readers.expand_files. Give these, `documents` or `sources`.
-        documents: sequences of sentences. An interrupted run cannot resume from them.
-        sources: sources of documents. All documents of a source are held out, or none.
-        input_format: as in readers.read_documents.
-        text_field: as in readers.read_documents.
-        num_shards: the most shards of training documents, each of two or more; by default one for every 8 MB of text.
+        input_files: files, directories or globs, as in readers.expand_files. Give exactly one of input_files,
+            documents and sources. Only a call with input_files can resume after an interruption.
+        documents: iterable of documents, each a sequence of sentences.
+        sources: iterable of sources, each an iterable of documents. All documents of a source are held out, or none.
+        input_format, text_field: as in readers.read_documents.
+        num_shards: the most training shards, of at least two documents each; by default one for every 8 MB of text.
         holdout_fraction: the share of documents that are held out, in [0, 1).
         seed: the seed of the shuffle and of the choice of held-out documents.
         dedup: one of DEDUP; see the module's docstring.
         progress: function of (documents, bytes of text) read so far; it is called about twice a second.
         strict: as in readers.read_documents.
         workers: the number of threads that split, hash and count; by default one for each core.
-        log: function of a line that says what happens.
-        draw: function of the report that returns the bytes of report.png; None for no picture.
+        log: function that takes a line about the current step.
+        draw: function that takes the report and returns the bytes of report.png; None for no picture.
         segmenter: one of choices.SEGMENTERS. It puts spaces between the words of Chinese text.
 
     Returns:
@@ -123,14 +126,14 @@ def _read_text(tasks, sources, staged, reader, progress, log):
 
 
 def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
-    """Drops duplicates and writes the shards; returns (manifest, further files as bytes by name)."""
+    """Drops duplicates and writes the shards. Returns (manifest, dict from report file name to bytes)."""
     train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
     counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, settings["dedup"], log)}
     num_documents = train.documents - int(train.dropped.sum())
     log(f"writing {num_documents:,} training documents")
     wanted, num_shards = num_shards, shards.number_of_shards(num_documents, _kept_bytes(train), num_shards)
     if wanted and num_shards < wanted:
-        log(f"num_shards is {num_shards:,} instead of {wanted:,}, so that each shard has two documents")
+        log(f"num_shards is {num_shards:,} instead of {wanted:,}, so that each shard has at least two documents")
     manifest = {"format_version": FORMAT_VERSION, **settings}
     files = json.dumps([run.files for split in runs.values() for run in split])
     source = hashlib.sha256(files.encode()).hexdigest()
@@ -154,7 +157,7 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
 
 
 def _write_and_survey_train(train, comparison, directory, num_shards, source):
-    """Writes the training shards while a thread surveys them; returns (summary, Survey)."""
+    """Writes the training shards while a thread surveys the training documents. Returns (summary, Survey)."""
     is_stopped = threading.Event()
     with futures.ThreadPoolExecutor(1) as surveying:
         survey = surveying.submit(_survey, train, comparison, is_stopped)
@@ -177,17 +180,17 @@ def check_arguments(
     workers: int | None,
     segmenter: str = "none",
 ) -> None:
-    """Checks arguments of prepare_corpus. For a local output_dir the check does not load TensorFlow.
+    """Checks arguments of prepare_corpus. If output_dir is local, the function does not load TensorFlow.
 
     Args:
-        output_dir: str.
-        input_format: str.
-        num_shards: int or None.
-        holdout_fraction: float.
-        seed: int.
-        dedup: str.
-        workers: int or None.
-        segmenter: str.
+        output_dir: str. As in prepare_corpus.
+        input_format: str. As in prepare_corpus.
+        num_shards: int or None. As in prepare_corpus.
+        holdout_fraction: float. As in prepare_corpus.
+        seed: int. As in prepare_corpus.
+        dedup: str. As in prepare_corpus.
+        workers: int or None. As in prepare_corpus.
+        segmenter: str. As in prepare_corpus.
 
     Raises:
         DataError: an argument is unusable, or output_dir holds a corpus.
@@ -195,22 +198,22 @@ def check_arguments(
     check_format(input_format)
     segmentation.check_segmenter(segmenter)
     if num_shards is not None and not 1 <= num_shards <= 99_999:
-        raise DataError(f"num_shards is {num_shards}; expected 1 to 99999, or none given")
+        raise DataError(f"num_shards is {num_shards}; expected 1 to 99999; leave it out for the default")
     if not 0 <= holdout_fraction < 1:
-        raise DataError(f"holdout_fraction is {holdout_fraction}; expected 0 or more, less than 1")
+        raise DataError(f"holdout_fraction is {holdout_fraction}; expected a number from 0 to less than 1")
     if not isinstance(seed, int):
         raise DataError(f"seed is {seed!r}; expected an integer")
     if dedup not in DEDUP:
         raise DataError(f"dedup is {dedup!r}; expected one of {', '.join(DEDUP)}")
     if workers is not None and workers < 1:
-        raise DataError(f"workers is {workers}; expected 1 or more, or none given")
+        raise DataError(f"workers is {workers}; expected 1 or more; leave it out for the default")
     refuse_corpus(output_dir, shards.REPORTS)
 
 
 def _with_pairs_in_training(runs, counts, staged):
-    """Moves the held-out runs to training if only held-out documents have two sentences.
+    """Moves the held-out runs to training if only held-out documents have two or more sentences.
 
-    Returns the runs.
+    Returns {split: list of Run}. Raises DataError if no document has two sentences.
     """
     has_pairs = {
         split: any((entries["sentences"] > 1).any() for entries in spool.Spool(runs[split]).whole("entries"))
@@ -219,9 +222,11 @@ def _with_pairs_in_training(runs, counts, staged):
     if not any(has_pairs.values()):
         discard(staged)
         raise DataError(
-            f"no document with two sentences in {counts.files} files, {counts.documents} "
-            f"documents, {counts.sentences} sentences; expected documents of several sentences: "
-            "check the files and input_format (paragraphs and documents split lines into sentences)"
+            f"no document with two sentences in {counted(counts.files, 'file')}, "
+            f"{counted(counts.documents, 'document')}, {counted(counts.sentences, 'sentence')}; expected documents "
+            f"of several sentences: "
+            "check the files and input_format (with input_format paragraphs or documents, the reader splits lines into "
+            "sentences)"
         )
     return runs if has_pairs["train"] else {"train": runs["train"] + runs["heldout"], "heldout": []}
 
@@ -247,7 +252,7 @@ def _drop_duplicates(train, heldout, dedup, log):
 
 
 def _survey(train, comparison, is_stopped):
-    """Shows the training documents to a Survey and to the comparison; ends early when is_stopped is set."""
+    """Adds the training documents to a Survey and to the comparison. Ends early if is_stopped is set."""
     survey = Survey()
 
     def records():
@@ -283,7 +288,7 @@ def _write_train(train, directory, num_shards, source):
 
 
 def _ahead(executor, function, arguments):
-    """Yields the items of function(argument) for each argument; the executor computes the next ones."""
+    """Yields the items of function(argument) for each argument. The executor computes the next result meanwhile."""
     future = None
     for argument in arguments:
         previous, future = future, executor.submit(function, argument)

@@ -1,6 +1,6 @@
-"""Shard files: writing and hashing in a staging directory, then moving into place.
+"""Writes and hashes shard files in a staging directory, then moves them into place.
 
-The manifest moves last.
+The manifest moves last, because a corpus with a manifest counts as complete.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def number_of_shards(num_documents: int, num_bytes: int, wanted: int | None = No
 
 
 def shard_sizes(num_documents: int, num_shards: int) -> list[int]:
-    """Computes how many documents each shard gets, about equally many.
+    """Computes the number of documents of each shard; these numbers differ by at most one.
 
     Args:
         num_documents: int.
@@ -109,7 +109,7 @@ def write_shards(
         records: iterator of (record, number of words in it).
         sizes: list of int, as shard_sizes returns it.
         done: list of dict, as finished_shards returns it.
-        source: str. A hash of the runs from which the records come; it is noted beside each shard of a local directory.
+        source: str. A hash of the runs from which the records come. A JSON file beside each local shard holds it.
         hashing: Executor. It reads the shards again and hashes them.
 
     Returns:
@@ -163,7 +163,7 @@ def split_summary(shards: list[dict]) -> dict:
     }
 
 
-# Files that publish writes beside the shards, for people and programs.
+# The report files that prepare_corpus puts beside the shards, for people and programs.
 REPORTS = ("report.json", "report.txt", "report.png")
 
 
@@ -186,7 +186,7 @@ def take_back(output_dir: str, staging: str) -> None:
                 tf.io.gfile.rename(path, os.path.join(staging, name), overwrite=True)
             else:
                 raise DataError(
-                    f"{path}: is there already, and not from a run that was stopped; name another "
+                    f"{path}: is there already, and does not come from a stopped run; name another "
                     "output_dir, or delete the shards in it"
                 )
 

@@ -132,13 +132,13 @@ class Spool:
             row[-1] = run.documents
 
     def entries(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Reads the documents of a range of keys that are not dropped, in order.
+        """Reads the entries of the documents in a range of keys, in order and without dropped documents.
 
         Args:
             index: int. The range, less than num_ranges.
 
         Returns:
-            (ENTRY [n], int64 [n] the run of each, int64 [n] the number of each).
+            (ENTRY [n], int64 [n] the run of each document, int64 [n] the number of each document).
         """
         slices = [
             (run, start, end)
@@ -270,7 +270,7 @@ def drop_equal(spool: Spool) -> int:
         spool: Spool.
 
     Returns:
-        int. The number of documents that are dropped now.
+        int. The number of documents that this call marks.
     """
     before = int(spool.dropped.sum())
     for index in range(spool.num_ranges):

@@ -1,7 +1,8 @@
 """The staging directory of a corpus: its lock, the files for resuming, and errors on writing.
 
-OUTPUT_DIR/.incomplete/ holds lock, parameters.json, spool/ (sorted runs of the text) and shards/. Each file in it is
-complete, because files are written under a temporary name. A run with equal parameters resumes from these files.
+OUTPUT_DIR/.incomplete/ holds lock, parameters.json, spool/ (sorted runs of the text) and shards/. JSON files in spool/
+and shards/ list the complete files with their sizes and hashes. A JSON file is always complete, because it is written
+under a temporary name. A later run of prepare_corpus with equal parameters resumes from these files.
 """
 
 import contextlib
@@ -79,7 +80,7 @@ def staging(output_dir: str, parameters: dict | None, log: Callable[[str], None]
 
 
 def discard(staged: Staging) -> None:
-    """Removes all runs, so that no later run resumes from them.
+    """Removes the sorted runs of the text, so that no later command resumes from them.
 
     Args:
         staged: Staging.
@@ -100,17 +101,19 @@ def refuse_corpus(output_dir: str, others: Sequence[str] = ()) -> None:
     """
     if storage.exists(manifest := os.path.join(output_dir, MANIFEST_NAME)):
         left = os.path.join(output_dir, NAME)
-        if not storage.is_remote(output_dir) and os.path.isdir(left):  # a run was killed at its very end
+        # A run may be killed after it completed the corpus, but before it removed the staging directory.
+        if not storage.is_remote(output_dir) and os.path.isdir(left):
             with contextlib.suppress(DataError), _lock(left, output_dir):
                 shutil.rmtree(left)
         raise DataError(
-            f"{manifest} is there already; expected an output_dir without a corpus: name another, or delete that one"
+            f"{manifest} is there already; expected an output_dir without a corpus; name another output_dir, or delete "
+            "this corpus"
         )
     # Reports without a corpus belong to the user, unless a run was stopped while it published them.
     if not storage.exists(os.path.join(output_dir, NAME)):
         for path in filter(storage.exists, (os.path.join(output_dir, name) for name in others)):
             raise DataError(
-                f"{path}: is there already, and would be overwritten; name another output_dir, or move it away"
+                f"{path}: is there already, and would be overwritten; name another output_dir, or move the file away"
             )
 
 
@@ -151,7 +154,10 @@ def _is_resumable(directory, parameters, log):
         for name, value in parameters.items()
         if before.get(name) != value
     ]
-    log(f"begins anew, what an earlier run left was made with other parameters: {'; '.join(changes) or 'other files'}")
+    log(
+        f"starts over, because an earlier run left files that were made with other parameters: "
+        f"{'; '.join(changes) or 'other files'}"
+    )
     return False
 
 
@@ -210,8 +216,8 @@ def _write_faults(output_dir):
     except OSError as error:
         reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         raise DataError(
-            f"{output_dir}: the corpus could not be written ({reason}); expected a directory to write to "
-            "with room for about 2.3 times the text; the same command then continues"
+            f"{output_dir}: the corpus could not be written ({reason}); expected a writable directory with room for "
+            "about 2.3 times the text; correct this, and the same command continues"
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith("tensorflow"):

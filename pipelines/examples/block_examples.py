@@ -1,16 +1,16 @@
-"""Makes masked examples of documents: tokenizes, pairs, packs and masks one block of text.
+"""Makes masked examples from documents: tokenizes, pairs, packs and masks one block of text.
 
 Sentence objectives:
     nsp: Google's next-sentence prediction.
     sop: ALBERT's sentence order.
     none: RoBERTa's full sentences, [CLS] text [SEP]; [SEP] separates documents, and next_sentence_labels are 0.
 
-Masking, by the unit that is masked as a whole:
+Kinds of masking, each with the unit that is masked as a whole:
     piece: a piece.
     whole_word: a word.
     span: 1 to max_ngram words.
     lexicon: the longest phrases of the lexicon, and the words outside of them.
-    segmented: the text between two spaces, as a Chinese segmenter leaves it.
+    segmented: the text between two spaces. A Chinese segmenter puts these spaces between words.
 """
 
 from typing import NamedTuple
@@ -50,18 +50,18 @@ def block_examples(
         max_seq_length: the length S of a row.
         max_predictions_per_seq: the number P of predictions of a row.
         masked_lm_prob: the share of a row's tokens that is predicted.
-        short_seq_prob: the share of documents (for "none", of rows) that are cut shorter than S.
+        short_seq_prob: the share of documents (or rows, without sentence pairs) with a random target length.
         sentence_objective: one of choices.OBJECTIVES; see the module's docstring.
         masking: one of choices.MASKINGS; see the module's docstring.
         mask_token_rate: the share of the predicted tokens that becomes [MASK].
         random_token_rate: the share of the predicted tokens that becomes a random piece.
         max_ngram: the most words of a span, for masking="span".
         lexicon: pipelines.examples.units.Lexicon for masking="lexicon", otherwise None.
-        other_documents: string [O]. Documents of which no example is made; they serve as random second segments.
+        other_documents: string [O]. Documents that serve only as random second segments; they give no examples.
 
     Returns:
         dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]; masked_lm_positions, masked_lm_ids
-        int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32 [N] (1: random, or swapped).
+        int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32 [N], 1 if random or swapped.
     """
     check_choices(sentence_objective, masking, lexicon)
     pair_seed, unit_seed, mask_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
@@ -81,7 +81,7 @@ def block_examples(
         mask_token_rate=mask_token_rate,
         random_token_rate=random_token_rate,
     )
-    batch = {**masked, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    batch = masked | {"input_mask": input_mask, "input_type_ids": input_type_ids}
     batch["next_sentence_labels"] = spans.next_sentence_labels
     return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
 
@@ -94,7 +94,7 @@ class _Text(NamedTuple):
         begins_unit: bool [T]. Whether a token begins a unit of masking; None if each token does.
         sentence_lengths: int32 [M].
         document_splits: int32 [D + 1]. The first sentence of each document.
-        num_paired: int32 scalar. Examples are made of the first num_paired documents.
+        num_paired: int32 scalar. Only the first num_paired documents give examples.
     """
 
     tokens: tf.Tensor
@@ -179,7 +179,7 @@ def check_choices(sentence_objective: str, masking: str, lexicon: units.Lexicon 
             raise DataError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
     if (masking == "lexicon") != (lexicon is not None):
         raise DataError(
-            "masking is 'lexicon' but no lexicon is given"
+            "masking is 'lexicon' but no lexicon is given; give a lexicon, or choose another masking"
             if lexicon is None
             else f"a lexicon is given but masking is {masking!r}; expected 'lexicon'"
         )
@@ -222,9 +222,9 @@ def _with_separators(sentences, document_splits, sep_id):
 
 
 def _without_separators_at_edges(spans, tokens, sep_id):
-    """Removes separators at both ends of the spans, and spans that are empty then.
+    """Removes separators at both ends of the spans, and then drops empty spans.
 
-    Every row ends with a separator anyway. A separator at the start belongs to the document before.
+    Every row ends with a separator anyway. A separator at the start belongs to the previous document.
     """
     at_end = tf.cast(tf.gather(tokens, tf.maximum(spans.a_start + spans.a_length - 1, 0)) == sep_id, tf.int32)
     length = spans.a_length - at_end

@@ -2,10 +2,10 @@
 
 Every epoch has new pairs and masks, unless dupe_factor repeats them.
 
-The dataset is one global stream of examples, a pure function of (seed, epoch, position). A block is one shard file. Its
+The dataset is one global stream of examples, a pure function of (seed, position). A block is one shard file. Its
 documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. Each epoch draws a new
-order of the blocks. A position is (epoch, block, offset): the epoch, the place in its order of blocks, and the number
-of examples taken from that block. Nothing else is needed to resume.
+order of the blocks. A position is (epoch, block, offset): the epoch, the place of the block in the order of this epoch,
+and the number of examples taken from the block. The seed and the position are enough to resume.
 """
 
 import functools
@@ -61,7 +61,8 @@ def pretraining_dataset(
 
     Returns:
         Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
-        int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B] (1: random, or swapped).
+        int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B], 1 where the second segment is
+        random (nsp) or the segments are swapped (sop).
     """
     dataset = example_blocks(
         shards,
@@ -174,7 +175,7 @@ def _permuted(batch, seed, epoch, slot, skip):
 def _examples_function(tokenizer, **example_arguments):
     """Returns block_examples as a function of (documents, other documents, seed) that is traced once.
 
-    A run has a dataset for each corpus, and one for held-out text.
+    A run has a dataset for each corpus, and one for held-out text. The cache lets them share one trace.
     """
     return tf.function(
         lambda documents, others, seed: block_examples(
@@ -187,10 +188,10 @@ def _examples_function(tokenizer, **example_arguments):
 def _ended_without_examples(blocks, most_empty):
     """Ends the stream after `most_empty` blocks in a row without an example.
 
-    Otherwise the stream would wait without end.
+    Otherwise a reader of the stream would wait forever.
 
-    Twice the number of shards is enough. The first block may be empty because its examples were taken before. The rest
-    of its epoch may be empty because it has no text. If the text gives any example, the next epoch has one.
+    Twice the number of shards is enough. The first block may be empty because its examples were taken before. The other
+    blocks of this epoch may have no text. If the text gives any example, the next epoch has one.
     """
 
     def count(empty, block):
@@ -258,7 +259,7 @@ def _adds_other_documents(shards, other_shards, is_text, sentence_objective="nsp
 
 
 def _first_documents(shard_names, num_bytes, is_text):
-    """Reads the first documents of shards: at least one, and then more up to num_bytes together."""
+    """Reads the first documents of shards until they have num_bytes bytes, at most _MOST_OTHER_DOCUMENTS."""
     shards = tf.data.Dataset.from_tensor_slices(shard_names)
     documents = shards.flat_map(lambda name: _documents(name, is_text).unbatch()).take(_MOST_OTHER_DOCUMENTS)
     documents = documents.batch(_MOST_OTHER_DOCUMENTS).concatenate(
@@ -270,11 +271,11 @@ def _first_documents(shard_names, num_bytes, is_text):
 
 
 def fold_in(seed, *numbers):
-    """Derives a seed, int64 [2], for the draws that numbers name.
+    """Derives a separate seed for one kind of draw, epoch or block.
 
     Args:
         seed: int [2].
-        numbers: int. The kind of draw, and further numbers such as the epoch.
+        numbers: int. The kind of draw, then numbers such as those of the epoch and the block.
 
     Returns:
         int64 [2].

@@ -11,7 +11,7 @@ import tensorflow as tf
 def num_to_predict(lengths, max_predictions_per_seq: int, masked_lm_prob: float):
     """Computes how many tokens of each row are predicted.
 
-    The computation uses float64 and rounds half to even, as Python's round() does, which Google's code calls.
+    The computation uses float64 and rounds half to even, like Python's round() in Google's code.
 
     Args:
         lengths: int [N]. The lengths of the rows, [CLS] and [SEP] included.
@@ -88,7 +88,7 @@ def mask_tokens(
 
 
 def _choose_positions(is_candidate, begins_unit, wanted, seed, max_predictions_per_seq):
-    """[N, P] ascending positions of chosen candidates, S in slots without one."""
+    """Chooses the positions [N, P] to predict, in ascending order; a slot without a position holds S."""
     if begins_unit is None:
         return _choose_tokens(is_candidate, wanted, seed, max_predictions_per_seq)
     return _choose_units(is_candidate, begins_unit, wanted, seed, max_predictions_per_seq)
@@ -102,7 +102,7 @@ def _with_pieces_at(input_word_ids, positions, is_used, pieces):
 
 
 def _choose_tokens(is_candidate, wanted, seed, max_predictions_per_seq):
-    """[N, P] ascending positions of `wanted` random candidates of each row, S in slots without one."""
+    """Chooses `wanted` random candidates of each row; returns positions as _choose_positions does."""
     draws = tf.where(is_candidate, tf.random.stateless_uniform(tf.shape(is_candidate), seed), -1.0)
     _, positions = tf.math.top_k(draws, k=max_predictions_per_seq)
     wanted = tf.minimum(wanted, tf.reduce_sum(tf.cast(is_candidate, tf.int32), axis=1))

@@ -37,9 +37,9 @@ def _advice(shards, masking):
         return None
     if masking == "segmented":
         return (
-            f"--masking=segmented hides what stands between two spaces, but the Chinese text of {directory} is not cut "
+            f"--masking=segmented hides the text between two spaces, but the Chinese text of {directory} is not cut "
             f"into words ({chinese.run_length:.1f} characters between two spaces or marks); prepare it with "
-            "prepare_corpus --segmenter=jieba, or cut it with another segmenter"
+            "prepare_corpus --segmenter=jieba, or cut the text with another segmenter first"
         )
     way = (
         "the text is cut into words: take --masking=segmented"
@@ -48,13 +48,13 @@ def _advice(shards, masking):
         "--masking=segmented"
     )
     return (
-        f"--masking=whole_word hides Chinese characters one by one, which are {share:.0%} of the words of {directory}; "
-        + way
+        f"--masking=whole_word hides Chinese characters one by one; these characters are {share:.0%} of the words of "
+        f"{directory}; " + way
     )
 
 
 def _sample(shards):
-    """The first records of the shards, which are shuffled."""
+    """Returns the first records of the shards; they are a fair sample, because prepare_corpus shuffles records."""
     records, size = [], 0
     for record in tf.data.TFRecordDataset(list(shards)).as_numpy_iterator():
         records.append(record)

@@ -1,7 +1,10 @@
-"""Several corpora as one stream, each with its own share: M-BERT's exponentially smoothed languages.
+"""Several corpora as one stream, each with its own share of the examples.
 
-The corpus of each example is drawn from the example's place in the stream. The stream is therefore a pure function of
-(seed, position). A position is the number of examples taken, then the epoch, block and offset of each corpus.
+The shares can be smoothed exponentially, as for the languages of Google's multilingual BERT.
+
+The seed and the place of an example in the stream decide from which corpus the example comes. The stream is therefore a
+pure function of (seed, position). A position is the number of examples taken, then the epoch, block and offset of each
+corpus.
 """
 
 from collections.abc import Sequence
@@ -43,7 +46,7 @@ def first_position(num_corpora: int) -> tuple[int, ...]:
 
 
 def _wrapped(seed):
-    """Wraps a seed to an int64, because the sum with another number may be larger."""
+    """Wraps a number around to the range of int64, because the sum of a seed and another number may exceed it."""
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -95,7 +98,7 @@ def mixed_pretraining_dataset(
 
 
 def _corpus_choices(shares, seed, first_group):
-    """The dataset of corpus numbers, int64 scalars, one for each example from a group of draws on."""
+    """Makes the dataset of corpus numbers (int64 scalars), one for each example, starting at a group of draws."""
     seed_pair = tf.stack([tf.constant(seed, tf.int64), tf.constant(0, tf.int64)])
     upper_bounds = tf.cumsum(tf.constant(shares, tf.float64))[:-1]
 
@@ -107,7 +110,7 @@ def _corpus_choices(shares, seed, first_group):
 
 
 def _corpus_stream(corpora, index, tokenizer, seed, start, example_arguments):
-    """The dataset of (example, position after it, corpus number) of one corpus."""
+    """Makes the dataset of (example, position after the example, corpus number) of one corpus."""
     # The corpus number changes the seed, so that corpora of equal shards do not share their draws.
     blocks = example_blocks(
         corpora[index],
@@ -123,7 +126,7 @@ def _corpus_stream(corpora, index, tokenizer, seed, start, example_arguments):
 
 
 def _position_update(global_batch_size, num_corpora):
-    """The function of tf.data's scan that adds the new position to each batch."""
+    """Makes the function with which tf.data's scan adds the new position to each batch."""
 
     def update(position, element):
         batch, after, corpus = element

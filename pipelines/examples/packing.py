@@ -1,6 +1,7 @@
 """Packing of segment pairs into [CLS] A [SEP] B [SEP], with TensorFlow's core operations only.
 
-KerasHub's packer emits an operation (TFText>RoundRobinTrim) that some serving binaries refuse; gathers load everywhere.
+KerasHub's packer uses the operation TFText>RoundRobinTrim, which some serving binaries refuse. tf.gather works in all
+of them.
 """
 
 import tensorflow as tf
@@ -44,7 +45,7 @@ def pack_pairs(tokens, pairs, seq_length: int, cls_id: int, sep_id: int, pad_id:
 
 
 def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0):
-    """Makes rows [CLS] A [SEP] of ragged pieces, padded to the longest row.
+    """Makes rows [CLS] A [SEP] from ragged pieces, padded to the longest row.
 
     Args:
         pieces: RaggedTensor int32 [B, (pieces)].
@@ -107,7 +108,7 @@ def spans(pieces):
 
 
 def kept_lengths(lengths: list, room) -> list:
-    """Computes how many tokens each part of a row may keep, as google-research/bert cuts a pair.
+    """Computes how many tokens each part of a row may keep, by the rule of google-research/bert for pairs.
 
     Args:
         lengths: list of k int32 [B]. The tokens of each part.

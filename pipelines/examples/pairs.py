@@ -80,8 +80,8 @@ def next_sentence_pairs(
     a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_size)
     a_end = sentence + a_size
     is_random = (chunk_size == 1) | (tf.random.stateless_uniform(tf.shape(sentence), seeds[3]) < 0.5)
-    is_random &= tf.size(document_splits) > 2  # two documents
-    # The sentences that a random B replaces go back into the document.
+    is_random &= tf.size(document_splits) > 2  # a random B needs a second document
+    # If B is random, the next pair begins right after A, so that the text after A is not lost.
     following = tf.where(is_random, a_end, chunk_end + 1)
 
     starts = visited_positions(following)
@@ -104,7 +104,7 @@ def next_sentence_pairs(
 
 
 def _random_sides(token_splits, document_splits, document, num_tokens, seeds):
-    """[N] each: the first and the last sentence of a random B from another document, of about num_tokens.
+    """Draws the first and last sentence, int32 [N] each, of a random B of about num_tokens from another document.
 
     Google's code tries ten times to draw another document, and almost never fails. This function draws directly among
     all other documents.
@@ -199,8 +199,9 @@ def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_
     A chunk ends where the target length is reached, or where the document ends.
 
     Returns:
-        token_splits, the number of tokens before each sentence of the text; and [M] for each sentence of the
-        documents: sentence, document, target, and the last sentence of the chunk.
+        (token_splits, sentence, document, target, chunk_end). token_splits holds the number of tokens before each
+        sentence of the text. The others are int32 [M], for each sentence of the documents: its number, its document,
+        the target length, and the last sentence of its chunk.
     """
     token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
     sentence = tf.range(document_splits[-1])
@@ -214,7 +215,7 @@ def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_
 
 
 def _target_lengths(count, max_num_tokens, short_seq_prob, seeds):
-    """[count] max_num_tokens, or for a share of short_seq_prob a number from 2 to max_num_tokens."""
+    """Draws lengths [count]: max_num_tokens, or with probability short_seq_prob one from 2 to max_num_tokens."""
     full = tf.fill([count], max_num_tokens)
     is_short = tf.random.stateless_uniform([count], seeds[0]) < short_seq_prob
     return tf.where(is_short, uniform_int(seeds[1], tf.fill([count], 2), full + 1), full)
@@ -239,13 +240,13 @@ def truncated_lengths(a_length, b_length, max_num_tokens: int):
 
 
 def _sentence_reaching(token_splits, start, num_tokens):
-    """[n] the sentence that completes num_tokens (or one token, if that is more), from `start` on."""
+    """Finds the sentence [n] that holds the last of num_tokens tokens (at least one) from `start` on."""
     wanted = tf.gather(token_splits, start) + tf.maximum(num_tokens, 1)
     return tf.searchsorted(token_splits[1:], wanted, side="left")
 
 
 def _removed_from_front(seed, removed):
-    """[n] how many of the removed tokens come from the front.
+    """Draws how many [n] of the removed tokens come from the front.
 
     A fair coin decides for each token, as in Google's code.
     """

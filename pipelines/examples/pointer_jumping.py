@@ -9,7 +9,7 @@ def visited_positions(successors):
     Every step doubles the length of the jumps, so the number of steps is logarithmic in M.
 
     Args:
-        successors: int32 [M]. The position after each position, greater than it; M or more is the end of the path.
+        successors: int32 [M]. The next position after each position. It is greater, and M or more ends the path.
 
     Returns:
         int32 [N]. Positions in ascending order.

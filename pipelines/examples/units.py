@@ -27,8 +27,8 @@ def word_beginnings(vocabulary: Sequence[str]):
 def span_beginnings(begins_word, begins_sentence, seed, max_ngram: int):
     """Draws spans of 1 to max_ngram words; the probability of n words is in proportion to 1 / n.
 
-    ALBERT uses the same probabilities (Lan et al. 2020, section 4.1). The spans follow each other; none crosses a
-    sentence.
+    ALBERT uses the same probabilities (Lan et al. 2020, section 4.1). Each span begins where the previous span ends. A
+    span also ends at the end of its sentence.
 
     Args:
         begins_word: bool [T].
@@ -45,7 +45,7 @@ def span_beginnings(begins_word, begins_sentence, seed, max_ngram: int):
     draws = tf.random.stateless_uniform([num_words], seed) * sum(weights)
     upper_bounds = tf.cumsum(tf.constant(weights))[:-1]
     lengths = 1 + tf.searchsorted(upper_bounds, draws, side="right")
-    # There are more draws than words; the spans after the last word are ignored.
+    # There are as many draws as words, so some spans begin after the last word; these spans are ignored.
     first_words = tf.concat([[0], tf.cumsum(lengths)], axis=0)
     is_first = (
         tf.math.unsorted_segment_max(
@@ -57,7 +57,7 @@ def span_beginnings(begins_word, begins_sentence, seed, max_ngram: int):
 
 
 class Lexicon:
-    """Finds phrases in tokenized text, from left to right, the longest first.
+    """Finds phrases in tokenized text from left to right, at each place the longest phrase.
 
     Args:
         phrases: list of str. The tokenizer cuts them like text.
@@ -108,7 +108,7 @@ class Lexicon:
         Args:
             ids: int32 [T].
             begins_word: bool [T].
-            sentence_ends: int32 [T]. Where the sentence of each piece ends.
+            sentence_ends: int32 [T]. For each piece, the index after the last piece of its sentence.
 
         Returns:
             bool [T].
@@ -117,7 +117,7 @@ class Lexicon:
         num_pieces = tf.size(ids)
         ends_word = tf.concat([begins_word[1:], [True]], axis=0)[:num_pieces]
         length = tf.ones_like(begins_word, tf.int32)
-        # [(candidates)] the piece where a phrase may begin, and the node of the trie that it has reached
+        # [(candidates)] the piece where a phrase may begin, and the trie node that the phrase has reached so far
         start = tf.cast(tf.where(begins_word)[:, 0], tf.int32)
         node = tf.zeros_like(start, tf.int64)
         for depth in range(self._depth):

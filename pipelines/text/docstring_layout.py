@@ -160,7 +160,7 @@ class _ParagraphReader:
         return self.is_numpy and self.section in _NAMED_SECTIONS and not (self.block and self.block_indent == indent)
 
     def _read_numpy_item(self, text, indent):
-        """Drops the name and type of an item, but keeps prose that has the place of an item."""
+        """Drops the name and type of an item, but keeps prose that stands where an item is expected."""
         if self.section in _RAISE_SECTIONS:
             self.raised = text
         elif len(text.split()) >= 4 and " : " not in text:

@@ -67,8 +67,8 @@ def installed_modules(roots: Iterable[str] | None = None) -> Iterator[list[list[
     for root in roots:
         if not os.path.isdir(root):
             raise DataError(
-                f"No directory {root!r} to read Python sources from; give directories that exist, or none at all for "
-                "the standard library and site-packages."
+                f"the directory {root!r} for Python sources does not exist; give directories that exist, or leave "
+                "roots out to read the standard library and site-packages"
             )
     files = [path for root in roots for path in _source_files(root)]
     seen: set[str] = set()
@@ -85,7 +85,7 @@ def installed_modules(roots: Iterable[str] | None = None) -> Iterator[list[list[
 
 
 def _with_pairs(documents: list[list[str]]) -> Iterator[list[list[str]]]:
-    """Yields the documents that are long enough as a module, if there are any."""
+    """Yields one list with the documents that are long enough, or nothing if no document is."""
     if long_enough := [document for document in documents if len(document) >= MIN_SENTENCES_PER_DOCUMENT]:
         yield long_enough
 
@@ -200,7 +200,7 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
         for number in range(len(paths)):
             line = workers[number % num_workers].stdout.readline()
             if not line.endswith(b"\n"):
-                raise RuntimeError(f"A worker that reads Python sources ended early, at {paths[number]}.")
+                raise RuntimeError(f"a worker that reads Python sources ended early, at {paths[number]}")
             yield json.loads(line)
     finally:  # the caller may also stop early
         for worker in workers:

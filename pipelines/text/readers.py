@@ -22,10 +22,10 @@ class Batch(NamedTuple):
 
     Attributes:
         texts: list of bytes. Paragraphs or sentences in UTF-8, stripped, not empty, without newlines.
-        ends: list of int. For each document the number of texts up to its end.
+        ends: list of int. For each document the index in `texts` after its last text.
         split: bool. Whether the texts are paragraphs that must be split into sentences.
-        origins: dict of bytes by number of the document, for sources of several documents. The text of the first
-            document of the same source decides whether all of them are held out.
+        origins: dict from the number of a document to the text (bytes) of the first document of the same source. This
+            text decides whether all documents of the source are held out. A source of one document needs no entry.
     """
 
     texts: list[bytes]
@@ -63,7 +63,7 @@ class BatchBuilder:
         """Ends the document in progress, if it has texts.
 
         Args:
-            ends_source: whether the next document is of another source.
+            ends_source: whether the next document belongs to another source.
         """
         start = self._ends[-1] if self._ends else 0
         if len(self._texts) > start:
@@ -137,7 +137,7 @@ def check_format(input_format: str) -> None:
 
 
 def _read_documents(batches, counts):
-    # TensorFlow's operations release the global lock, so that reading goes on while a thread splits.
+    # TensorFlow's operations release Python's global lock, so reading continues while a thread splits sentences.
     with futures.ThreadPoolExecutor(1) as pool:
         pending = collections.deque()
         for batch in batches:
@@ -163,7 +163,7 @@ def split_batch(batch: Batch) -> list[bytes]:
         batch: Batch.
 
     Returns:
-        list of bytes. A record for each document: its sentences joined by "\n"; none is empty.
+        list of bytes. One record for each document: its non-empty sentences joined by "\n".
     """
     texts, ends, split, _ = batch
     if split:

@@ -3,7 +3,7 @@
 import functools
 import unicodedata
 
-# First words of letter names that are no script names, or not the names that people use.
+# Names of letters in Unicode mostly begin with the script. The first words below are not the usual name of a script.
 _SCRIPTS = {
     "Cjk": "Han",
     "Ideographic": "Han",
@@ -47,7 +47,7 @@ def script_of_character(character: str) -> str:
 def script_of_word(word: str) -> str:
     """Names the script of a word.
 
-    It is the script of the first letter, or of the first character if the word has no letter.
+    The first letter decides, or the first character if the word has no letter.
 
     Args:
         word: str, not empty.

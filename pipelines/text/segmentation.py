@@ -68,7 +68,8 @@ def segment(records: list[bytes], segmenter: str) -> list[bytes]:
         segmenter: one of choices.SEGMENTERS; "none" changes nothing.
 
     Returns:
-        list of bytes. The same text, with one space between two Chinese words. Several spaces become one.
+        list of bytes. The same text, with one space between two Chinese words. In records with Chinese text, several
+        spaces become one.
     """
     if segmenter == "none":
         return records

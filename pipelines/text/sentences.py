@@ -2,7 +2,8 @@
 
 RE2 has no look-around, so the work is done in passes that replace white space by a newline or a newline by white space.
 The first pass puts a newline after everything that may end a sentence. Later passes remove it after abbreviations and
-initials. No pass changes a character that is not white space, so no placeholder characters are needed.
+initials, and put it back where a typical first word of a sentence follows. No pass changes a character that is not
+white space, so no placeholder characters are needed.
 """
 
 import tensorflow as tf
@@ -15,7 +16,8 @@ _CLOSING = r"[\"'”’»)\]}」』】）〕］＂＇]"
 _OPENING = r"[\"'“‘„«(\[{「『【《〈（〔［¿¡]"
 # Western: a terminator, white space, then a capital, a digit or a letter of a script without case.
 _WESTERN_END = rf"([.!?…]{_CLOSING}*){_SPACE}+({_OPENING}*[\p{{Lu}}\p{{Lt}}\p{{Lo}}\p{{Nd}}])"
-# Chinese and Japanese: no white space follows a full-width terminator, nor ASCII ! and ? before an ideograph or kana.
+# Chinese and Japanese: a full-width terminator needs no white space after it. ASCII ! and ? need none before an
+# ideograph or kana.
 _CJK_END = rf"([。｡！？；]+{_CLOSING}*){_SPACE}*"
 _ASCII_CJK_END = rf"([!?]{_CLOSING}*)([\p{{Han}}\p{{Hiragana}}\p{{Katakana}}])"
 _SENTENCE_END = f"{_WESTERN_END}|{_CJK_END}|{_ASCII_CJK_END}"
@@ -48,7 +50,7 @@ _NOT_AN_END = (
 )
 _END_AFTER_ALL = rf"((?:\b[A-Z]\.){{2}}|\S [A-Z]\.|\b(?:{_EITHER})\.) ((?:{_OPENERS})\b)"
 # No sentence ends inside a title in 《》, before a clause that continues after a quotation, or inside "（；）".
-# The last one remains of a pair of names after templates are removed.
+# The text "（；）" remains of two names in brackets when a tool removes the templates that hold the names.
 _CLAUSE_GOES_ON = rf"\n([，、：；。,:;》〉])|(；{_CLOSING}+)\n"
 
 
@@ -77,7 +79,7 @@ def split_sentences(texts):
 def join_sentences_by_newline(texts):
     r"""Splits every text into its sentences and joins them with newlines.
 
-    This takes half the time of split_sentences, because it makes no string for each sentence.
+    This function takes half the time of split_sentences, because it does not make a string for each sentence.
 
     Args:
         texts: string [N], without newlines and without white space at both ends.
@@ -89,7 +91,7 @@ def join_sentences_by_newline(texts):
 
 
 def _with_newlines(texts):
-    """Puts a newline between two sentences, where there may be white space or none."""
+    """Puts a newline between two sentences, where it replaces the white space if there is any."""
     texts = tf.strings.regex_replace(texts, _SENTENCE_END, r"\1\3\4" "\n" r"\2\5")
     texts = tf.strings.regex_replace(texts, _NOT_AN_END, r"\1\2. \3")
     texts = tf.strings.regex_replace(texts, _END_AFTER_ALL, "\\1\n\\2")

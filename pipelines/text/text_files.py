@@ -35,9 +35,9 @@ class ReaderCounts:
         sentences: sentences returned.
         bytes: bytes of text read, after decompression.
         invalid_utf8_lines: lines in which U+FFFD replaces bytes that are not UTF-8 (or, in JSON, a lone surrogate).
-        capped_lines: lines over the limit of memory, cut into pieces.
-        bad_records: JSON records over the limit of memory, left out.
-        capped_documents: documents over the limit of memory, returned as several.
+        capped_lines: lines over the size limit, cut into pieces.
+        bad_records: JSON records over the size limit, left out.
+        capped_documents: documents over the size limit, returned as several.
     """
 
     files: int = 0
@@ -53,8 +53,8 @@ class ReaderCounts:
 def expand_files(patterns: Sequence[str]) -> list[str]:
     """Finds the files that patterns name.
 
-    A pattern is a file, a directory or a glob, in which ** stands for any directories. A directory stands for all its
-    files, except those whose names start with a dot. An existing name is taken literally even if it holds glob
+    A pattern is a file, a directory or a glob, in which ** stands for any number of directories. A directory stands for
+    all its files, except those whose names start with a dot. An existing name is taken literally even if it holds glob
     characters. A remote name goes through tf.io.gfile.
 
     Args:
@@ -128,7 +128,7 @@ class _GFileReader(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_text(path: str) -> Iterator[io.BufferedIOBase]:
-    """Opens a file for reading bytes; the content, and not the name, decides whether gzip reads it.
+    """Opens a file for reading bytes; a file with gzip content is decompressed, whatever its name is.
 
     Args:
         path: the file.

@@ -4,8 +4,8 @@ Formats:
     sentences: Google's layout, one sentence a line and a blank line between documents. The reader keeps these sentences
         unchanged. It splits the texts of all other formats into sentences (sentences.py).
     paragraphs: one paragraph a line. A blank line separates documents. If blank lines separate all paragraphs, each
-        paragraph is a document. One sentence that stands alone, such as a heading, makes no pair and begins the next
-        document.
+        paragraph is a document. One sentence between blank lines, such as a heading, gives no pair of sentences, so it
+        becomes the beginning of the next document.
     documents: one document a line.
     jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
     wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
@@ -14,7 +14,7 @@ Formats:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
         wikiextractor, if the first line starts with "<doc ";
         documents, if no blank line stands between two other lines;
-        paragraphs, if a third of the text is in lines of several sentences;
+        paragraphs, if a third of the text is in lines of several sentences, and half of these lines end a sentence;
         sentences in all other cases.
 """
 
@@ -45,7 +45,7 @@ class Detection(NamedTuple):
 
     Attributes:
         format: a format other than "auto".
-        reason: the property of the file that decided. For layouts with blank lines it also says how the text is read.
+        reason: the property of the file that decided. For a layout with blank lines, also how the reader reads it.
     """
 
     format: str
@@ -66,7 +66,7 @@ def format_reporter(log: Callable[[str], None]) -> Callable[[str, Detection], No
     def report(path, detection):
         if detection.format not in known:
             known.add(detection.format)
-            log(f"{path}: read as --input_format={detection.format}, for {detection.reason}")
+            log(f"{path}: read as --input_format={detection.format}, because {detection.reason}")
 
     return report
 
@@ -119,7 +119,7 @@ def detect_format(path: str, head: bytes) -> Detection:
         Detection.
     """
     if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
-        return Detection("jsonl", "its name ends like that of a JSON file")
+        return Detection("jsonl", "its name has the ending of a JSON file")
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first_line, newline, _ = head.partition(b"\n")
     if first_line.startswith(b"<doc "):
@@ -153,8 +153,8 @@ def _layout_with_blank_lines(head):
         )
     followed = [line for line, after in zip(sample, sample[1:], strict=False) if line and after]
     is_wrapped = 2 * sum(map(_ends_sentence, followed)) < len(followed) and 10 * len(long_lines) >= len(lines)
-    mend = ", but most lines end within one, so join hard-wrapped lines first" if is_wrapped else ""
-    return Detection("sentences", f"{counted}; each line is a sentence{mend}, and a blank line ends a document")
+    mend = ", but most lines end within a sentence, so join hard-wrapped lines first" if is_wrapped else ""
+    return Detection("sentences", f"{counted}; each line counts as a sentence{mend}, and a blank line ends a document")
 
 
 def _sentences_in(lines):
@@ -171,7 +171,7 @@ def _ends_sentence(line):
     return bool(_ENDS_SENTENCE.search(line.decode("utf-8", "replace")))
 
 
-# Parsers turn the lines of a file into stripped paragraphs, b"" for nothing, and None where a document ends.
+# Parsers turn the lines of a file into stripped paragraphs, b"" for an empty line, and None where a document ends.
 
 
 def _strip(text):
@@ -188,7 +188,7 @@ def _parse_sentences(lines, path, text_field, counts):
 
 
 def _parse_paragraphs(lines, path, text_field, counts):
-    alone, num_lines = b"", 0  # alone: a line of one sentence after a blank line; the next line decides about it
+    alone, num_lines = b"", 0  # alone: the only line since a blank line, if it is one sentence
     for _, text, _ in lines:
         text = _strip(text)
         if not text:
@@ -237,7 +237,7 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
         bytes. UTF-8.
 
     Raises:
-        DataError: the line is no JSON object, or the field is missing or no string; the message names the place.
+        DataError: the line is not a JSON object, or the field is missing or not a string. The message names the place.
     """
     try:
         record = json.loads(line)
@@ -248,7 +248,7 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
     if text_field not in record:
         raise DataError(
             f"{place}: no field {text_field!r}; it has {', '.join(record) or 'nothing'}; "
-            "--text_field names the one that holds the text"
+            "give the name of the field that holds the text as --text_field"
         )
     if not isinstance(record[text_field], str):
         raise DataError(f"{place}: field {text_field!r} is a {type(record[text_field]).__name__}; expected a string")

@@ -18,7 +18,7 @@ def read_lines(
     strict: bool = False,
     head: bytes = b"",
 ) -> Iterator[tuple[int, bytes, int]]:
-    r"""Reads the lines of a stream, in memory that max_line_bytes bounds.
+    r"""Reads the lines of a stream; max_line_bytes limits the memory.
 
     Lines end at \n alone, so U+2028 and \x0c stay inside lines. A \r before the \n and a byte order mark at the start
     are dropped. Invalid UTF-8 becomes U+FFFD.
@@ -36,7 +36,7 @@ def read_lines(
         parts 1, 2, ..., cut at a space if possible.
 
     Raises:
-        DataError: the file breaks off, or strict is set and a line is not UTF-8.
+        DataError: the file cannot be read to its end, or strict is set and a line is not UTF-8.
     """
     number, part, pending, chunk = 1, 0, b"", head
     repair = _Repair(path, counts, strict)
@@ -69,9 +69,9 @@ def read_lines(
 
 
 class _Repair:
-    """Makes lines valid UTF-8 and drops bytes that are no text.
+    """Makes lines valid UTF-8, and drops the byte order mark and carriage returns before newlines.
 
-    It keeps track of the position in the file.
+    The object counts the bytes of the file so far, because messages name the place of a fault.
     """
 
     def __init__(self, path, counts, strict):
@@ -97,7 +97,7 @@ class _Repair:
             if self._strict:
                 raise DataError(
                     f"{self._path}:{number}: invalid UTF-8 at byte {start + error.start}; expected "
-                    "UTF-8 (when not strict it is replaced and counted)"
+                    "UTF-8 (without strict, U+FFFD replaces invalid bytes)"
                 ) from error
             self._counts.invalid_utf8_lines += self._last_invalid != number
             self._last_invalid = number

@@ -1,8 +1,9 @@
 """Reads from a configuration whether a vocabulary is cased, and checks it against the entries.
 
-A tokenizer with the wrong casing fails silently. An uncased vocabulary makes every capitalised word [UNK]. A third of
-the entries of a cased vocabulary never occurs. google-research/bert checks the names of its checkpoints
-(tokenization.validate_case_matches_checkpoint); this module checks the entries of any vocabulary.
+A tokenizer with the wrong casing fails silently. If text for an uncased vocabulary is not lower-cased, every word with
+a capital becomes [UNK]. If text for a cased vocabulary is lower-cased, a third of the entries never occurs.
+google-research/bert checks the names of its checkpoints (tokenization.validate_case_matches_checkpoint). This module
+checks the entries of any vocabulary.
 """
 
 import json
@@ -41,7 +42,7 @@ def verify(vocabulary: Sequence[str], do_lower_case: bool, name: str) -> None:
         if len(capitals) > _MIN_CAPITAL_SHARE * max(with_letters, 1):
             raise DataError(
                 f"vocabulary {name} is cased ({len(capitals):,} of its {len(vocabulary):,} entries have capitals, "
-                f"such as {capitals[0]!r}), but do_lower_case is true and no text would ever match those; set "
+                f"such as {capitals[0]!r}), but do_lower_case is true and no text would match these entries; set "
                 "do_lower_case to false"
             )
     elif (
@@ -99,8 +100,8 @@ def from_configuration(directory: str) -> bool:
         if isinstance(configuration, dict) and isinstance(configuration.get("do_lower_case"), bool):
             return configuration["do_lower_case"]
     raise DataError(
-        f"{directory}: no {', '.join(_CONFIGURATIONS[:-1])} or {_CONFIGURATIONS[-1]} there says do_lower_case; "
-        "say whether the vocabulary is uncased by do_lower_case=True or False"
+        f"{directory}: no {', '.join(_CONFIGURATIONS[:-1])} or {_CONFIGURATIONS[-1]} in it has do_lower_case; "
+        "give do_lower_case=True or False (True for an uncased vocabulary)"
     )
 
 

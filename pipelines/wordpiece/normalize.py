@@ -2,8 +2,9 @@
 
 The reference is the BasicTokenizer of google-research/bert.
 
-The order is Google's: clean; spaces around CJK characters; for uncased vocabularies lower case, NFD, and no accents;
-spaces around punctuation. Splitting the result at white space gives the words that WordPiece cuts into pieces.
+The steps have Google's order: clean the text; put spaces around CJK characters; for uncased vocabularies lower-case,
+apply NFD and remove accents; put spaces around punctuation. Splitting the result at white space gives the words that
+WordPiece cuts into pieces.
 """
 
 import tensorflow as tf
@@ -21,7 +22,7 @@ _CJK = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}"
     r"\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
-# ASCII characters that are no letter, digit or space count as punctuation (also "$", "^", "`"), and category P.
+# Punctuation is category P, and every printable ASCII character except letters, digits and space (also "$", "^").
 _PUNCTUATION = r"!-/:-@\[-`{-~" + classes.PUNCTUATION
 
 # At these separators both FastWordpieceTokenizer of tf.text and Google's code split. At these letters neither splits.
@@ -82,7 +83,7 @@ def lower_and_strip_accents(texts):
 
 
 def lower_and_strip_accents_of_plain(texts):
-    """Does the same as lower_and_strip_accents, but faster, for strings with is_plain true.
+    """Does the same as lower_and_strip_accents, but faster; only for strings that is_plain accepts.
 
     Args:
         texts: string [N].
@@ -115,7 +116,7 @@ def space_out(texts, do_lower_case: bool):
 
 
 def is_plain_ascii(texts, max_characters_per_word: int):
-    """Tells which strings are printable ASCII without very long words.
+    """Tells which strings have only printable ASCII and white space, and no very long words.
 
     Args:
         texts: string [N].
@@ -130,10 +131,10 @@ def is_plain_ascii(texts, max_characters_per_word: int):
 def is_plain(texts, max_characters_per_word: int):
     """Tells which strings FastWordpieceTokenizer itself splits as Google's code does.
 
-    For an uncased vocabulary these strings need only lower_and_strip_accents_of_plain before.
+    For an uncased vocabulary these strings first need lower_and_strip_accents_of_plain, and nothing else.
 
     FastWordpieceTokenizer splits at white space, punctuation and CJK characters several times as fast as space_out. It
-    does not clean, and it has another version of Unicode.
+    does not clean text, and it uses another version of Unicode, so it suits only some strings.
 
     Args:
         texts: string [N].
@@ -146,6 +147,6 @@ def is_plain(texts, max_characters_per_word: int):
 
 
 def _words_of(letters, separators, max_characters_per_word):
-    """Makes a pattern of words that are below the limit in every unit of length."""
+    """Makes a pattern of words below the limit, in characters and in bytes, before and after decomposition."""
     longest = min(max_characters_per_word // _MAX_LETTERS_PER_CHARACTER, 100)
     return f"(?:[{letters}]{{0,{longest}}}[{separators}])*[{letters}]{{0,{longest}}}"

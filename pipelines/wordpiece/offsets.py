@@ -1,10 +1,9 @@
-"""The place of each piece in the original text, computed in graph.
+"""The place of each piece in the original text, computed with TensorFlow operations.
 
-The computation follows every step of normalization.
-
-Normalization treats every character alone. The only exception is the form of a final sigma, whose length is the same.
-Every distinct character is therefore also normalized alone, and the lengths of the results give the original character
-of each byte of the normalized text. NFD sorts some marks that stay in the text; their places follow the new order.
+Normalization changes each character separately. The only exception is the form of a final sigma, whose length is the
+same. This module therefore also normalizes every distinct character separately. The lengths of the results give the
+original character of each byte of the normalized text. NFD sorts some marks that stay in the text; their places follow
+the new order.
 """
 
 import tensorflow as tf
@@ -22,10 +21,10 @@ def pieces_with_offsets(
     Args:
         strings: string [B].
         do_lower_case: whether the vocabulary is uncased.
-        wordpiece: tf_text.FastWordpieceTokenizer that takes words.
+        wordpiece: tf_text.FastWordpieceTokenizer with no_pretokenization, which cuts single words.
         unk_id: the id of [UNK].
         max_characters_per_word: the length of the longest word that is not [UNK].
-        unknown_word: a word that becomes [UNK]; it replaces longer words.
+        unknown_word: a word that becomes [UNK]. It replaces words longer than max_characters_per_word.
 
     Returns:
         (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are exclusive.

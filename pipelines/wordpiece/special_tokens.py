@@ -1,4 +1,4 @@
-"""Splits off special pieces that stand in a text, such as "[MASK]", and keeps them whole, in graph."""
+"""Finds special pieces such as "[MASK]" in texts and keeps each whole, with TensorFlow operations."""
 
 import typing
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ class Parts(typing.NamedTuple):
     """Strings cut at their special pieces.
 
     Attributes:
-        rows: RaggedTensor [B, (parts)]. Its partition gives the string of each part; its values have no meaning.
+        rows: RaggedTensor [B, (parts)]. Its row partition tells to which string each part belongs; ignore its values.
         texts: string [N]. Empty where the part is a special piece.
         special_ids: RaggedTensor int32 [N, (0 or 1)].
-        spans: (starts, ends), int32 [N] in the whole string, for bytes and for characters.
+        spans: ((start_bytes, end_bytes), (start_chars, end_chars)) of the parts in their strings, int32 [N] each.
     """
 
     rows: tf.RaggedTensor
@@ -28,17 +28,17 @@ class Parts(typing.NamedTuple):
     special_ids: tf.RaggedTensor
     spans: tuple
 
-    def join(self, of_texts, of_special):
+    def join(self, text_values, special_values):
         """Joins the values of the parts in the order of the strings.
 
         Args:
-            of_texts: RaggedTensor [N, (values)].
-            of_special: RaggedTensor [N, (values)].
+            text_values: RaggedTensor [N, (values)].
+            special_values: RaggedTensor [N, (values)].
 
         Returns:
             RaggedTensor [B, (values)].
         """
-        return self.rows.with_flat_values(tf.concat([of_texts, of_special], axis=1)).merge_dims(1, 2)
+        return self.rows.with_flat_values(tf.concat([text_values, special_values], axis=1)).merge_dims(1, 2)
 
     def join_spans(self, starts_and_ends):
         """Turns spans within the parts into spans within the strings.
@@ -73,8 +73,8 @@ def split(strings, special_ids: Sequence[int]) -> Parts:
     Returns:
         Parts.
     """
-    # The kernel treats NUL as the end of the string. Cleaning removes the control character that replaces NUL in the
-    # same way.
+    # regex_split treats NUL as the end of the string, so another control character replaces NUL. Cleaning removes both
+    # characters.
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     rows, start_bytes, end_bytes = tf_text.regex_split_with_offsets(strings, _PATTERN, _PATTERN)
     texts = rows.flat_values

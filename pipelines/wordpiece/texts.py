@@ -12,14 +12,14 @@ def as_batch(texts: Any) -> tuple[tf.Tensor, bool]:
     """Makes a batch of texts.
 
     Args:
-        texts: one str or bytes, an iterable of them, such as a list, a numpy array or a pandas column, or a tensor.
-            Half of a surrogate pair, which UTF-8 cannot hold, becomes "?".
+        texts: one str or bytes; an iterable of str or bytes, such as a list, a numpy array or a pandas column; or a
+            string tensor. Half of a surrogate pair, which UTF-8 cannot hold, becomes "?".
 
     Returns:
         (string [B], whether it was one text and not a list of them).
 
     Raises:
-        DataError: an item is no text; the message names the item and its place.
+        DataError: an item is not a text; the message names the item and its place.
     """
     tensor = texts if tf.is_tensor(texts) else tf.constant(_bytes_of(texts), tf.string)
     if tensor.dtype != tf.string or isinstance(tensor, tf.RaggedTensor) or (tensor.shape.rank or 0) > 1:
@@ -33,10 +33,10 @@ def as_batch(texts: Any) -> tuple[tf.Tensor, bool]:
 
 
 def _bytes_of(texts):
-    """bytes of one text, or a list of the bytes of each."""
+    """Returns the bytes of one text, or a list with the bytes of each text."""
     if isinstance(texts, str | bytes):
         return _encoded(texts)
-    # Iteration over these would give the names of columns.
+    # Iteration over a mapping or a data frame would give the names of its columns.
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):
         raise DataError(f"texts are a {type(texts).__name__}; expected one of its columns, such as texts['text']")
     try:
@@ -46,13 +46,13 @@ def _bytes_of(texts):
     for number, text in enumerate(texts):
         if not isinstance(text, str | bytes):
             raise DataError(
-                f"text {number} is {_shown(text)}; expected a string; leave such rows out, or put '' in their place"
+                f"text {number} is {_shown(text)}; expected a string; leave such rows out, or replace the value by ''"
             )
     return [_encoded(text) for text in texts]
 
 
 def _shown(value):
-    """A value and its type, in one short line."""
+    """Writes a value and its type in one short line."""
     text = " ".join(repr(value).split())
     return f"{text[:60]}{'...' if len(text) > 60 else ''} ({type(value).__name__})"
 

@@ -1,4 +1,4 @@
-"""BertTokenizer: google-research/bert's FullTokenizer in graph, on batches of strings."""
+"""BertTokenizer: google-research/bert's FullTokenizer as TensorFlow operations on batches of strings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,14 @@ from pipelines.wordpiece import casing, normalize, special_tokens
 from pipelines.wordpiece.offsets import pieces_with_offsets
 from pipelines.wordpiece.texts import as_batch
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, checked_pieces, read_bytes
+from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
-MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
 _MAX_BYTES_PER_CHARACTER = 4
 # Cleaning removes NUL from every text, so no vocabulary entry can match this word.
 _UNKNOWN_WORD = "\x00"
-# Methods that a dataset maps are traced without AutoGraph, which would take six times as long to rewrite their code.
-_as_it_is = tf.autograph.experimental.do_not_convert
+# tf.data traces the methods that a dataset maps. With AutoGraph, which rewrites their code, tracing would take six
+# times as long.
+_do_not_convert = tf.autograph.experimental.do_not_convert
 
 
 class BertTokenizer(tf.Module):
@@ -30,8 +31,8 @@ class BertTokenizer(tf.Module):
     Args:
         vocab_file: one piece a line, [PAD] first; a path, or the bytes of such a file.
         do_lower_case: whether the vocabulary is uncased (lower case, accents stripped).
-        special_tokens_in_text: whether a literal "[MASK]" (or other special piece) in a text is that piece, as in
-            fill-mask input. Otherwise it is three ordinary words, as in training text.
+        special_tokens_in_text: whether "[MASK]", or another special piece that a text spells out, becomes that piece,
+            as in fill-mask input. Otherwise "[MASK]" becomes three ordinary words, as in training text.
         max_characters_per_word: a longer word is [UNK]. 200 in google-research/bert, 100 in Hugging Face's tokenizers.
         verify_casing: whether to refuse a do_lower_case under which the vocabulary cannot work.
 
@@ -64,7 +65,7 @@ class BertTokenizer(tf.Module):
         self._special_ids = [index[piece] for piece in SPECIAL_PIECES]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self._special_ids
         limit = {"token_out_type": tf.int32, "max_bytes_per_word": max_characters_per_word * _MAX_BYTES_PER_CHARACTER}
-        # For plain text tf.text's own splitting is exact, and several times as fast.
+        # For plain text, tf.text itself splits as Google's code does, several times as fast as normalize.space_out.
         self._splitting_wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, **limit)
         self._wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, no_pretokenization=True, **limit)
 
@@ -88,13 +89,13 @@ class BertTokenizer(tf.Module):
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)
 
-    @_as_it_is
+    @_do_not_convert
     def tokenize(self, strings):
         """Tokenizes each string, without [CLS] and [SEP].
 
         Args:
-            strings: string [B], or one string. Also a list, an array or a pandas column of them. Invalid UTF-8 is
-                dropped like other characters that BERT removes.
+            strings: string [B], or one string. A list, an array or a pandas column of strings also works. The tokenizer
+                drops invalid UTF-8, like other characters that BERT removes.
 
         Returns:
             RaggedTensor int32 [B, (pieces)]; for one string int32 [pieces].
@@ -114,23 +115,23 @@ class BertTokenizer(tf.Module):
             ids = parts.join(self._tokenize_text(parts.texts), parts.special_ids)
         return ids[0] if is_one else ids
 
-    @_as_it_is
+    @_do_not_convert
     def pack(self, texts: Any, text_pairs: Any = None, seq_length: int = 128) -> dict[str, tf.Tensor]:
         """Makes the inputs of an encoder: rows [CLS] text [SEP], or [CLS] text [SEP] other text [SEP].
 
-        In a row that is too long the longer text loses its end.
+        If a row is too long, its longer text loses pieces at the end, one by one.
 
         Args:
             texts: string [B], or one string. See tokenize.
-            text_pairs: the second text of each, as many as texts. None for single texts.
+            text_pairs: the second text of each pair, one for each of `texts`; None for single texts.
             seq_length: the length S of every row.
 
         Returns:
             dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]; for one string int32 [S].
 
         Raises:
-            DataError: an item is no string, there are not as many text_pairs as texts, or seq_length has no room for
-                [CLS] and [SEP].
+            DataError: an item is not a string, the numbers of texts and text_pairs differ, or seq_length has no room
+                for the special pieces and some text.
 
         Example:
             encoder(tokenizer.pack(["A text.", "Another text."]))["pooled_output"]
@@ -142,14 +143,14 @@ class BertTokenizer(tf.Module):
             raise DataError(f"seq_length={seq_length}: expected {least} or more, for [CLS], [SEP] and some text")
         counts = [None if is_one else strings.shape[0] for strings, is_one in segments]
         if len({is_one for _, is_one in segments}) > 1 or len(set(counts) - {None}) > 1:
-            texts_of = ["one" if is_one else count for count, (_, is_one) in zip(counts, segments, strict=True)]
-            raise DataError(f"texts are {texts_of[0]}, text_pairs {texts_of[1]}; expected a pair for each text")
+            given = ["one string" if is_one else count for count, (_, is_one) in zip(counts, segments, strict=True)]
+            raise DataError(f"texts: {given[0]}, text_pairs: {given[1]}; expected a second text for each text")
         rows = packing.pack_segments(
             [self.tokenize(strings) for strings, _ in segments], seq_length, self.cls_id, self.sep_id, self.pad_id
         )
         return {name: values[0] for name, values in rows.items()} if segments[0][1] else rows
 
-    @_as_it_is
+    @_do_not_convert
     def tokenize_with_offsets(self, strings):
         """Tokenizes each string and finds the span of each piece in the original string.
 
@@ -168,12 +169,12 @@ class BertTokenizer(tf.Module):
         """
         strings, is_one = as_batch(strings)
         if not self.special_tokens_in_text:
-            found = self._tokenize_text_with_offsets(strings)
+            ids_and_spans = self._tokenize_text_with_offsets(strings)
         else:
             parts = special_tokens.split(strings, self._special_ids)
             ids, *spans = self._tokenize_text_with_offsets(parts.texts)
-            found = parts.join(ids, parts.special_ids), *parts.join_spans(spans)
-        return tuple(values[0] for values in found) if is_one else found
+            ids_and_spans = parts.join(ids, parts.special_ids), *parts.join_spans(spans)
+        return tuple(values[0] for values in ids_and_spans) if is_one else ids_and_spans
 
     def tokenize_words_with_offsets(self, words):
         """Tokenizes words that are already split, and finds the span of each piece in its word.
@@ -215,7 +216,7 @@ class BertTokenizer(tf.Module):
         return tf.strings.regex_replace(text, " ##", "")
 
     def _tokenize_text(self, strings):
-        """Tokenizes by the fastest exact method; most strings of most corpora are plain."""
+        """Tokenizes each string by the fastest exact method for it; most strings of most corpora are plain."""
         limit = self.max_characters_per_word
 
         def split_and_cut(texts):
@@ -243,7 +244,7 @@ class BertTokenizer(tf.Module):
             texts = tf.strings.lower(texts) if self.do_lower_case else texts
             ids, *spans = self._splitting_wordpiece.tokenize_with_offsets(texts)
             starts, ends = (tf.cast(edges, tf.int32) for edges in spans)
-            return ids, starts, ends, starts, ends  # in ASCII a character is a byte, and lower-casing moves none
+            return ids, starts, ends, starts, ends  # an ASCII character is one byte, also in lower case
 
         def cut_others(texts):
             return pieces_with_offsets(

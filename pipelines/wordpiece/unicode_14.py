@@ -1,10 +1,10 @@
 """Lower case and decomposition as in Unicode 14, the version of the reference.
 
 google-research/bert uses Python's str.lower and unicodedata; the reference is Python 3.11 with Unicode 14. TensorFlow
-2.21 has two other versions. The older one, in tf.strings.lower, does not have some capitals, and it counts other
-characters as letters when it writes a final sigma. The newer one, in normalize_utf8, decomposes and reorders characters
-that Unicode 14 does not have. tests/pipelines/wordpiece/test_normalize.py computes the differences again, and fails if
-a new version of a library changes them.
+2.21 has two other versions. The older version, in tf.strings.lower, leaves some capitals unchanged, and it counts other
+characters as letters when it writes a final sigma. The newer version, in normalize_utf8, decomposes and reorders
+characters that Unicode 14 does not have. tests/pipelines/wordpiece/test_normalize.py computes the differences again,
+and fails if a new version of a library changes them.
 """
 
 import tensorflow as tf
@@ -72,7 +72,7 @@ def lower_and_decompose(texts):
     Returns:
         string [N].
     """
-    # Few texts need either step, so two searches decide.
+    # Few texts have a sigma or a character of the tables, so two searches find out whether to take the extra steps.
     texts = tf.cond(_is_in_any(texts, "(?s).*Σ.*"), lambda: _lower_sigma(texts), lambda: texts)
     return tf.cond(
         _is_in_any(texts, _CHANGED),

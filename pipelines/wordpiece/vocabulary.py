@@ -28,7 +28,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
     try:
         with storage.open_file(path) as file:
             return file.read()
-    except Exception as error:  # tf.io.gfile raises errors that are no OSError
+    except Exception as error:  # the errors of tf.io.gfile are not OSErrors
         raise DataError(
             f"vocabulary {path}: cannot be read ({type(error).__name__}); expected a text file "
             "with one piece a line, as learn_vocab writes"
@@ -113,7 +113,7 @@ def parse_vocabulary(data: bytes) -> tuple[list[str | None], list[str]]:
     shown = [_fault_text(*fault) for fault in faults]
     shown += [f"{special} is missing" for special in SPECIAL_PIECES if special not in first_line]
     if first_line.get("[PAD]", 1) != 1:
-        shown.append(f"[PAD] stands in line {first_line['[PAD]']}, not in line 1 (id 0)")
+        shown.append(f"[PAD] is in line {first_line['[PAD]']}, not in line 1 (id 0)")
     return pieces, shown
 
 
@@ -158,7 +158,7 @@ def never_produced(pieces: list[str], do_lower_case: bool) -> list[tuple[int, st
         for i, piece in enumerate(pieces)
         if piece not in SPECIAL_PIECES and not UNUSED_PIECE.fullmatch(piece)
     ]
-    # An inner piece is tested behind a letter; "##" alone stands for nothing.
+    # An inner piece is tested behind a letter. No text gives the piece "##".
     as_words = ["a" + piece[2:] if piece.startswith("##") else piece for _, piece in candidates]
     words = split_words(as_words, do_lower_case).to_list()
     return [

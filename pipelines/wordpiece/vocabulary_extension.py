@@ -78,15 +78,16 @@ def extend_vocabulary(
     do_lower_case: bool = True,
     min_count: int = 5,
 ) -> Extension:
-    """Writes a vocabulary with more words: those that save the most pieces in a text as single pieces.
+    """Writes a vocabulary with additional words, which save the most pieces in a text.
 
-    A word saves occurrences x (pieces - 1). The number is computed again after each choice: once "leukemia" is an
-    entry, "leukemias" saves less. A word that is [UNK] counts as many pieces as it has characters, but at least two.
-    The alphabet breaks ties.
+    A word saves occurrences x (pieces - 1) pieces. The number is computed again after each choice: once "leukemia" is
+    an entry, "leukemias" saves less. An [UNK] word counts as having as many pieces as characters, but at least two. If
+    two words save equally many pieces, the first in the alphabet wins.
 
-    A candidate has a letter, at least min_count occurrences and at most 200 characters. Pure numbers would fill a
-    vocabulary with years and doses. A symbol is a candidate if it is [UNK]. The chosen words replace the [unusedN]
-    entries in the order of the file, and the rest are appended. No other entry changes.
+    A candidate has a letter, because pure numbers would fill a vocabulary with years and doses. It has at least
+    min_count occurrences and at most 200 characters. A single character without a letter is a candidate only if it is
+    [UNK]. The chosen words replace the [unusedN] entries in the order of the file, and the rest are appended. No other
+    entry changes.
 
     Args:
         vocab_file: the vocabulary to extend; it is not changed.
@@ -109,10 +110,7 @@ def extend_vocabulary(
     before = fit(tokenizer, counted.counts)
     chosen = choose_words(tokenizer, counted.counts, num_words, min_count)
     if not chosen:
-        raise DataError(
-            f"extend_vocab: no word of this text occurs {min_count} times or more and is cut today; the "
-            "vocabulary fits as it is, or --min_count is too high"
-        )
+        raise DataError(f"extend_vocab: no word that occurs {min_count} times or more saves a piece; lower --min_count")
     pieces = list(tokenizer.vocabulary)
     slots = [i for i, piece in enumerate(pieces) if UNUSED_PIECE.fullmatch(piece)][: len(chosen)]
     places = [*slots, *range(len(pieces), len(pieces) + len(chosen) - len(slots))]

@@ -55,8 +55,8 @@ def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
     if room < entries:
         raise DataError(
             f"learn_vocab: vocab_size {vocab_size} has no room for the {len(alphabet)} characters of this "
-            f"text, which take {entries} entries (one at the beginning of a word, one within); ask for "
-            f"{len(SPECIAL_PIECES) + 2 * entries} or more"
+            f"text, which take {entries} entries (one at the beginning of a word, one within); give a "
+            f"vocab_size of {len(SPECIAL_PIECES) + 2 * entries} or more"
         )
     # A word with a character outside the alphabet becomes [UNK], so its parts are not learned.
     words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
@@ -74,9 +74,9 @@ def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
 
 
 def _characters(words):
-    """Returns a Counter of characters, and the set of characters that occur within words.
+    """Returns a Counter of characters, and the set of characters that occur after the first character of a word.
 
-    Chinese characters never occur within words.
+    Chinese characters are not in this set, because each is a separate word.
     """
     characters, inner = collections.Counter(), set()
     for word, count in words.items():
@@ -91,8 +91,8 @@ def _alphabet(characters, inner, max_entries, coverage=0.9999):
 
     Returns (set of characters, number of their entries).
 
-    Rarer characters would displace words. A character takes one entry, and a second one ("##c") if it occurs within
-    words.
+    Rarer characters would take the entries of words. A character takes one entry, and a second entry ("##c") if it also
+    occurs after the first character of a word.
     """
     wanted, covered, entries, alphabet = coverage * sum(characters.values()), 0, 0, set()
     for character, count in _by_frequency(characters):

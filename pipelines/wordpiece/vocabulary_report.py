@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipelines.text import scripts
 from pipelines.wordpiece import words
 
-_FLUSH_WORDS = 500_000  # distinct words in memory before they are cut and forgotten
+_FLUSH_WORDS = 500_000  # distinct words in memory before they are added to the totals and removed
 _WORDS_A_CALL = 1 << 16
 _SPLITS_KEPT = 1000
 
@@ -45,8 +45,8 @@ class _Script:
 def vocabulary_report(tokenizer, text_batches: Iterable, num_longest_splits: int = 20) -> dict:
     """Cuts a text into pieces and counts them, in bounded memory.
 
-    The counts are exact for a text of any length. The only exception: counts of the longest splits may be too low if a
-    text has more than half a million distinct words.
+    The counts are exact for a text of any length, except those of the longest splits. These may be too low if a text
+    has more than half a million distinct words.
 
     Args:
         tokenizer: BertTokenizer.

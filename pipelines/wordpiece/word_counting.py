@@ -1,9 +1,9 @@
 """Counts words as BERT's tokenizer splits text.
 
-A word, a punctuation mark and a Chinese character count one each.
+A word, a punctuation mark and a Chinese character each count as one word.
 
-words.split_words gives the same counts for an uncased vocabulary. Here numpy counts many lines at once, many times as
-fast.
+words.split_words gives the same counts for an uncased vocabulary. This module counts many lines at once with numpy,
+which is many times as fast.
 """
 
 import functools
@@ -29,7 +29,7 @@ _CJK = (
 )
 _ASCII_PUNCTUATION = ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E))
 _CONTROL = ((0x0, 0x8), (0xB, 0xC), (0xE, 0x1F), (0x7F, 0x9F), (0xFFFD, 0xFFFD))
-_DECOMPOSED = range(0xC0, 0x3000)  # the code points among which letters of the tokenizer decompose to punctuation
+_DECOMPOSED = range(0xC0, 0x3000)  # all characters that decompose to punctuation are in this range
 
 
 def words_of_lines(block: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def count_words(text: bytes) -> int:
 
 @functools.cache
 def _classes():
-    """The class of each code point, uint8 [0x110000]."""
+    """Computes the class of each code point, uint8 [0x110000]."""
     classes = np.full(0x110000, _WORD, np.uint8)
     for kind, ranges in (
         (_SPACE, (*_OTHER_SPACE, *_ranges(unicode_classes.SPACE_SEPARATOR))),
@@ -78,7 +78,7 @@ def _classes():
     ):
         for first, last in ranges:
             classes[first : last + 1] = kind
-    for code in _DECOMPOSED:  # such as the sign of "not equal", which becomes "=" without its stroke
+    for code in _DECOMPOSED:  # for example U+2260 (not equal) becomes "=" without its stroke
         parts = classes[[ord(part) for part in unicodedata.normalize("NFD", chr(code))]]
         classes[code] = next((part for part in parts if part != _REMOVED), _REMOVED)
     return classes

@@ -7,7 +7,7 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
-MAX_CHARACTERS_PER_WORD = 200  # as in pipelines.wordpiece.tokenizer: a longer word is [UNK]
+MAX_CHARACTERS_PER_WORD = 200  # as in Google's WordpieceTokenizer; a longer word becomes [UNK]
 MAX_DISTINCT_WORDS = 2_000_000  # about 350 MB
 _BATCH_BYTES = 1 << 20
 
@@ -112,7 +112,7 @@ def word_batches(text_batches: Iterable, do_lower_case: bool) -> Iterator[list[b
 
 
 def _rebatched(text_batches):
-    """Joins lists of strings to larger batches, which make fewer calls; tensors stay as they are."""
+    """Joins lists of strings into larger batches, which need fewer calls; tensors stay unchanged."""
     batch, size = [], 0
     for texts in text_batches:
         if not isinstance(texts, (list, tuple)):

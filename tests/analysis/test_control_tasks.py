@@ -81,7 +81,7 @@ def test_a_difference_shows_if_its_interval_excludes_zero():
     assert sentence_bootstrap.compared(sentence_bootstrap.difference_interval(better, numbers)) == "above"
     assert sentence_bootstrap.compared(sentence_bootstrap.difference_interval(-better, numbers)) == "below"
     unknown = sentence_bootstrap.difference_interval(same, numbers)
-    assert unknown[0] < 0 < unknown[1] and sentence_bootstrap.compared(unknown) == "not to be told apart from"
+    assert unknown[0] < 0 < unknown[1] and sentence_bootstrap.compared(unknown) == "not distinguishable from"
     assert sentence_bootstrap.difference_interval(np.ones(5), np.arange(5)) == (-1.0, 1.0)  # five are too few to decide
 
 

@@ -83,7 +83,7 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
     shares = ["[CLS] → un<b>: 100%", "un<b> → known: 100%", "known → [SEP]: 100%", "[SEP] → [SEP]: 100%"]
     assert lines == [shares, shares[1:2]]
     assert without_special == shares[1:2]
-    assert [label.removesuffix("click: only what this one attends to") for label in labels] == ["##un", "##known"]
+    assert [label.removesuffix("click: only the lines of this token") for label in labels] == ["##un", "##known"]
     assert title == "a </script> title"
 
 

@@ -64,7 +64,7 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
     wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in findings.values["pairs"])]
     assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
     # Wilson's interval of three pairs is wide for any answers of the model.
-    assert "Pseudo-log-likelihood is not to be told apart from the best baseline" in findings.remarks[-1]
+    assert "Pseudo-log-likelihood is not distinguishable from the best baseline" in findings.remarks[-1]
     assert findings.tables[0].rows[0][2:] == [*map(pytest.approx, wilson_interval(np.mean(wins), 3))]
 
 
@@ -123,7 +123,7 @@ def test_the_text_precedes_the_file_and_a_remark_says_so(subject, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat on the bank.\n")
     findings = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
-    assert "--text was read, and --input_file was not." in findings.remarks and findings.tables[0].title.endswith(
+    assert "--text was read; --input_file was not used." in findings.remarks and findings.tables[0].title.endswith(
         "of 6 pieces"
     )
     findings = surprise.run(subject, Options(input_file=str(path)), print)

@@ -66,7 +66,7 @@ def test_findings_about_another_model_are_named(tmp_path):
     sections = data_of(analysis_report.report(str(tmp_path), "Inside mine", MINE).decode())
     assert [section["of"] for section in sections] == [
         "",
-        f"Found in another model than this page is about: {OTHER['weights']}, not {MINE['weights']}.",
+        f"These findings are about another model than this page: {OTHER['weights']}, not {MINE['weights']}.",
         "",
     ]
     assert [section["how"] for section in sections] == [

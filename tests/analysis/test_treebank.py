@@ -40,17 +40,17 @@ def test_words_heads_relations_and_misc_are_read_and_ranges_and_empty_nodes_left
 @pytest.mark.parametrize(
     "words, why",
     [
-        ([("1", "a", "X", "2", "dep", "_")], r":1: HEAD is 2; expected another word of the sentence's 1"),
+        ([("1", "a", "X", "2", "dep", "_")], r":1: HEAD is 2; expected the number of another word of the sentence"),
         ([("1", "a", "X", "1", "dep", "_")], r":1: HEAD is 1"),
         ([("1", "a", "X", "_", "dep", "_")], r":1: HEAD is '_'; expected a word's number"),
         ([("1", "a", "X", "0", "root", "_"), ("3", "b", "X", "1", "dep", "_")], r":2: ID is '3'; expected 2"),
         (
             [("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "0", "root", "_")],
-            r":1: the sentence is no tree: 2 words",
+            r":1: the sentence is not a tree: 2 words",
         ),
         (
             [("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "3", "x", "_"), ("3", "c", "X", "2", "x", "_")],
-            "a circle",
+            "heads form a cycle",
         ),
         ([("1", "", "X", "0", "root", "_")], r":1: the column FORM is empty"),
         ([], "holds no sentence"),
@@ -65,7 +65,7 @@ def test_what_is_no_tree_is_refused_with_its_line(tmp_path, words, why):
 
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("EU NNP B-NP B-ORG\n")
-    with pytest.raises(UserError, match=r"a.txt:1: has 1 column; expected CoNLL-U, 10 between tabs"):
+    with pytest.raises(UserError, match=r"a.txt:1: has 1 column; expected CoNLL-U, with 10 columns between tabs"):
         treebank.read_trees(str(tmp_path / "a.txt"))
 
 

@@ -39,8 +39,8 @@ def test_what_an_analysis_reads_must_be_given(run, golden, tmp_path):
     "flags, said",
     [
         (["--what=attention,surprise", "--text="], "--text is missing, which --what=attention reads"),
-        (["--what=surprise"], "--text is missing; give that, or --input_file"),
-        (["--what=pruning"], "--input_file is missing, a text that masked LM is scored on; or give --workdir"),
+        (["--what=surprise"], "--text is missing; give --text, or --input_file"),
+        (["--what=pruning"], "--input_file is missing: the text that masked LM is scored on; or give --workdir"),
         (["--what=pruning", "--input_file=t", "--prune_percent=100"], "--prune_percent=100: expected 1 to 99"),
         (["--what=edge_probing", "--train_file=t", "--dev_file=d", "--ner_train_file=n"], "--ner_dev_file is missing"),
     ],
@@ -62,7 +62,7 @@ def test_what_was_learned_is_not_measured_on_the_same_sentences(run, tmp_path):
     )
     assert (
         result.returncode == 2
-        and "is the --train_file too; what was learned must be measured on other sentences" in result.stderr
+        and "is also the --train_file; give a file of other sentences to measure on" in result.stderr
     )
 
 
@@ -72,7 +72,7 @@ def test_a_workdir_stands_for_the_model_of_those_that_read_it_alone(run, tmp_pat
     )
     assert result.returncode == 2 and "--init_checkpoint is missing" in result.stderr
     result = run("analyze", "--what=pruning", f"--workdir={tmp_path}", f"--output_dir={tmp_path}/out")
-    assert result.returncode == 2 and f"{tmp_path}: no fine-tuning run lives there" in result.stderr
+    assert result.returncode == 2 and f"{tmp_path}: holds no fine-tuning run" in result.stderr
 
 
 def test_the_list_names_every_analysis(run):

@@ -163,19 +163,25 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
         (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
         (
             ["--input_files=", "--corpus_dir=a", "--strict"],
-            ["is for --input_files; with --corpus_dir it was settled by prepare_corpus"],
+            ["is for --input_files; prepare_corpus has fixed it in --corpus_dir"],
         ),
         (["--train_minutes=inf"], ["--train_minutes=inf: expected a finite number"]),
         (
             ["--decay_power=2"],
-            ["--decay_power=2.0: is for --learning_rate_schedule=polynomial, which is linear here; leave it out"],
+            [
+                "--decay_power=2.0: has an effect only with --learning_rate_schedule=polynomial, but this run has "
+                "--learning_rate_schedule=linear; leave out --decay_power"
+            ],
         ),
         (
             ["--optimizer=adafactor", "--adam_beta_1=0.8"],
-            ["--adam_beta_1=0.8: is for --optimizer=adamw or lamb or muon, which is adafactor here"],
+            [
+                "--adam_beta_1=0.8: has an effect only with --optimizer=adamw or lamb or muon, but this run has "
+                "--optimizer=adafactor"
+            ],
         ),
-        (["--max_ngram=2"], ["--max_ngram=2: is for --masking=span, which is piece here"]),
-        (["--allow_missing=pooler"], ["--allow_missing=pooler: there is no --init_checkpoint that could lack it"]),
+        (["--max_ngram=2"], ["--max_ngram=2: has an effect only with --masking=span, but this run has"]),
+        (["--allow_missing=pooler"], ["--allow_missing=pooler: has no meaning without --init_checkpoint"]),
         (["--clip_norm=inf"], ["--clip_norm=inf: expected a finite number"]),
         (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),
     ],
@@ -191,7 +197,7 @@ def test_a_model_s_own_directory_is_no_work_directory(run, texts, tmp_path):
     (model / "config.json").write_text('{"model_type": "bert"}')
     assert_refused(
         run("pretrain", f"--workdir={model}", f"--init_checkpoint={model}", f"--input_files={texts}/*.txt"),
-        "has no key 'pretraining', so no run lives there",
+        "has no key 'pretraining', so it is not a run",
     )
     assert (model / "config.json").read_text() == '{"model_type": "bert"}'
 

@@ -163,7 +163,7 @@ def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flag
         (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
         (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]),
         (["x", "--vectors=PLACE/none.npy"], ["none.npy", "`embed` wrote"]),
-        (["x", "--corpus_file=/dev/null"], ["is no file that can be read several times"]),
+        (["x", "--corpus_file=/dev/null"], ["cannot be read several times"]),
         (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"]),
     ],
 )

@@ -6,9 +6,9 @@ import pytest
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--pooling=max"], "--pooling: says nothing for --kind=auto; it is for --kind=embeddings"),
-        (["--kind=embeddings", "--top_k=3"], "--top_k: says nothing for vectors of texts"),
-        (["--max_windows=3"], "--max_windows: says nothing for a pre-trained model"),
+        (["--pooling=max"], "--pooling: has no meaning for --kind=auto; it is for --kind=embeddings"),
+        (["--kind=embeddings", "--top_k=3"], "--top_k: has no meaning for vectors of texts"),
+        (["--max_windows=3"], "--max_windows: has no meaning for a pre-trained model"),
         (["--kind=vectors"], "should be one of <auto|embeddings>"),
         (["more"], "unexpected argument 'more'"),
     ],

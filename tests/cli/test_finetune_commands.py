@@ -47,7 +47,7 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     assert_refused(
         run("evaluate", f"--workdir={workdir}", "--ensemble"),
         f"--workdir={workdir} holds no runs of several seeds",
-        "leave it out",
+        "leave out --ensemble",
     )
 
     rows = (folder / "dev.tsv").read_text().splitlines()
@@ -69,7 +69,7 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     assert answered.returncode == 0 and "10 examples" in answered.stdout, answered.stderr
     answers = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     task = registry.find("classification")
-    _, asked = dev_halves.halves(task, task.read_file(f"{folder}/dev.tsv", FinetuningConfig()))
+    _, asked = dev_halves.split(task, task.read_file(f"{folder}/dev.tsv", FinetuningConfig()))
     right = [answers[int(example.guid)]["label"] == example.label for example in asked]
     assert len(answers) == 10 and sum(right) / len(right) == pytest.approx(accuracy, abs=1e-6)
 
@@ -87,14 +87,14 @@ def test_all_tasks_are_listed_with_their_files(run):
         (["--config=tiny"], ["--config and --vocab_file go together"]),
         (
             ["--config=tiny", "--init_checkpoint=somewhere"],
-            ["--init_checkpoint brings its configuration and vocabulary"],
+            ["--init_checkpoint has its own configuration and vocabulary"],
         ),
         ([], ["--init_checkpoint is missing"]),
         (["--task=sst2"], ["sst2", "did you mean 'sst-2'"]),
         (["--learning_rate=nan"], ["--learning_rate=nan: expected a finite number"]),
         (
             ["--decay_share=0.5", "--config={folder}/bert_config.json", "--vocab_file={folder}/vocab.txt"],
-            ["is for --learning_rate_schedule"],
+            ["has an effect only with --learning_rate_schedule"],
         ),
     ],
 )

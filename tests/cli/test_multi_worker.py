@@ -88,7 +88,7 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
 
 
 @pytest.mark.parametrize(
-    "value, part", [('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")]
+    "value, part", [('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "not a JSON object")]
 )
 def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):
     monkeypatch.setenv("TF_CONFIG", value)

@@ -15,8 +15,8 @@ from tests.tasks.texts import written
         (
             "new.tsv",
             "a warm day\ta\na grim day\tb\n",
-            ":2: has no column 'text': known: a warm day, a; line 1 was read as the head; where it is an example, put "
-            "a head line with the columns of the training file above it (text); plain texts go into --text_file\n",
+            ":2: has no column 'text': known: a warm day, a; line 1 was read as the header; if it is an example, put "
+            "a header line with the columns of the training file above it (text); plain texts go into --text_file\n",
         ),
         ("new.tsv", "", ": holds no example of task classification; plain texts go into --text_file\n"),
     ],

@@ -106,7 +106,7 @@ def test_words_are_counted_as_by_learn_vocab(prepare, run, tmp_path):
 def test_text_with_hardly_a_pair_is_named_as_unfit_for_next_sentence(prepare, tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"only one sentence {i}.\n" for i in range(99)) + "One. Two.\n")
     result = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")
-    assert result.returncode == 0 and "hardly a document has two sentences" in result.stdout
+    assert result.returncode == 0 and "too few documents have two sentences" in result.stdout
 
 
 def test_an_empty_corpus_is_refused_with_what_was_seen(prepare, tmp_path):
@@ -194,7 +194,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_agai
     assert not (tmp_path / "out/manifest.json").exists()
     done = [str(path).removesuffix(".json") for path in (tmp_path / "out/.incomplete").glob("s*/*.json")]
     output, written = finish()
-    assert "goes on from an earlier run" in output
+    assert "continues an earlier run" in output
     assert done and written and not [path for path in written if path.startswith(tuple(done))]
     assert contents(tmp_path / "out") == uninterrupted
 
@@ -207,7 +207,7 @@ def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, f
     _, errors = process.communicate()
     assert process.returncode == 128 + number
     assert errors == f"stopped by {name}; the same command continues from what is finished\n"
-    assert "goes on from an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
+    assert "continues an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
 
 
 def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, finish, uninterrupted):
@@ -216,7 +216,7 @@ def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, finish, uninter
     process.kill()
     process.communicate()
     output, _ = finish()
-    assert "begins anew" in output and "seed was 8, is 12345" in output
+    assert "starts over" in output and "seed was 8, is 12345" in output
     assert contents(tmp_path / "out") == uninterrupted
 
 

@@ -65,7 +65,7 @@ def test_learn_vocab_replaces_a_file_only_with_overwrite_and_says_how_many_entri
     num_unused = (folder / "vocab.txt").read_text(encoding="utf-8").count("[unused")
     assert 200 < num_unused < 300
     assert (
-        f"{num_unused} of them are [unused] entries: the text gives no more than {300 - num_unused} pieces, so that "
+        f"{num_unused} of the pieces are [unused] entries: the text gives only {300 - num_unused} pieces, so "
         f"--vocab_size={300 - num_unused} is enough" in result.stdout
     )
     (folder / "vocab.txt").unlink()
@@ -81,7 +81,7 @@ def test_check_vocab_lists_every_fault_and_exits_with_2(run, folder):
         "fault: line 3 is empty",
         "fault: line 8 is not UTF-8",
         "fault: [MASK] is missing",
-        "fault: [PAD] stands in line 4, not in line 1 (id 0)",
+        "fault: [PAD] is in line 4, not in line 1 (id 0)",
     ]
 
 
@@ -187,7 +187,7 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
         (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt"], ["--output_file is missing"]),
         (
             ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/vocab.txt"],
-            ["is the --vocab_file too, which would be lost"],
+            ["is also the --vocab_file, which would be lost"],
         ),
         (
             [
@@ -197,7 +197,7 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
                 "--output_file={}/o.txt",
                 "--words_file={}/./vocab.txt",
             ],
-            ["--words_file", "is the --vocab_file too"],
+            ["--words_file", "is also the --vocab_file"],
         ),
         (
             [
@@ -207,7 +207,7 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
                 "--output_file={}/o.txt",
                 "--words_file={}/o.txt",
             ],
-            ["--words_file", "is the --output_file too"],
+            ["--words_file", "is also the --output_file"],
         ),
         (
             ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt", "--output_file={}/o.txt"],
@@ -247,11 +247,11 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
         ),
         (
             ["learn_vocab", "--input_files={}", "--vocab_file={}/sub/o.txt"],
-            ["would take it for text the next time; give another place"],
+            ["the next run would read it as text of --input_files", "give another place"],
         ),
         (
             ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/*.txt", "--output_file={}/o.txt"],
-            ["--output_file=", "for text the next time"],
+            ["--output_file=", "the next run would read it as text of --input_files="],
         ),
         (
             [
@@ -265,7 +265,7 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
         ),
         (
             ["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/te?t.txt,{}", "--output_dir={}/o"],
-            ["--output_dir=", "for text the next time"],
+            ["--output_dir=", "the next run would read it as text of --input_files="],
         ),
         (
             ["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/cut.gz"],

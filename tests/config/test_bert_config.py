@@ -55,7 +55,7 @@ def test_where_only_the_keys_can_tell_a_line_says_which_gelu_was_taken_and_why(t
         path.write_text(json.dumps(values))
         BertConfig.from_json_file(str(path), lines.append)
     assert [line.removeprefix(f"{path}: hidden_act gelu is ") for line in lines] == [
-        "gelu_tanh, Google's tanh form, since it has no key of Hugging Face's library",
+        "gelu_tanh, Google's tanh form, since no key is from Hugging Face's library",
         "gelu_exact, Hugging Face's exact form, as its key 'model_type' says",
     ]
 
@@ -77,8 +77,8 @@ def test_published_sizes_are_those_of_the_paper_and_its_miniatures():
     "values, message",
     [
         ({"hiden_size": 5}, "did you mean 'hidden_size'"),
-        ({"model_type": "distilbert"}, "only 'bert'"),
-        ({"position_embedding_type": "relative_key"}, "only 'absolute'"),
+        ({"model_type": "distilbert"}, "expected 'bert'"),
+        ({"position_embedding_type": "relative_key"}, "expected 'absolute'"),
         ({"hidden_size": 770}, "not a multiple of num_attention_heads 12"),
         ({"hidden_act": "gelu_tan"}, "did you mean 'gelu_tanh'"),
         ({"hidden_dropout_prob": 1.0}, "0 <= p < 1"),

@@ -104,7 +104,7 @@ def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
 
 def test_only_fine_tuned_runs_are_taken_for_such(exported, tmp_path):
     assert is_finetuned(exported[0]) and not is_finetuned(tmp_path)
-    with pytest.raises(UserError, match="no fine-tuning run lives there"):
+    with pytest.raises(UserError, match="holds no fine-tuning run"):
         export_finetuned(str(tmp_path), str(tmp_path / "out"))
     assert not os.path.exists(tmp_path / "out")
 
@@ -113,7 +113,8 @@ def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(ex
     (best,) = checkpoints.best_checkpoints(exported[0])
     with pytest.raises(
         UserError,
-        match=f"is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={exported[0]}",
+        match=f"is one checkpoint of a fine-tuned run, but the export takes the run's best weights; give "
+        f"--workdir={exported[0]}",
     ):
         refuse_single_checkpoint(best)
     refuse_single_checkpoint(exported[0])
@@ -141,7 +142,7 @@ def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_pa
     best = results_of_run["best"]
     # The file now looks as if the run had continued after the export.
     path.write_text(json.dumps({**results_of_run, "best": {**best, "step": best["step"] + 1}}))
-    assert results.of_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
+    assert results.read_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -189,4 +190,4 @@ def test_a_fine_tuned_run_is_exported_for_its_task_and_can_be_for_its_vectors(ru
     assert result.returncode == 0 and result.stdout.endswith(f"exported {tmp_path}/vectors/1\n"), result.stderr
     assert json.loads((tmp_path / "vectors/1/export.json").read_text())["kind"] == "embeddings"
     result = run("export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/my task", "--top_k=3")
-    assert result.returncode == 2 and "says nothing for a fine-tuned run" in result.stderr
+    assert result.returncode == 2 and "has no meaning for a fine-tuned run" in result.stderr

@@ -130,7 +130,7 @@ def test_weights_that_are_not_finite_are_not_exported(tmp_path, value):
     lines = []
     with pytest.raises(UserError, match=f"{path} holds numbers that are not finite"):
         export_pretrained(str(tmp_path / "model"), str(tmp_path / "bert"), log=lines.append)
-    assert lines[-1] == f"  BEWARE: {path} holds numbers that are not finite (NaN or infinite)"
+    assert lines[-1] == f"  WARNING: {path} holds numbers that are not finite (NaN or infinite)"
     with pytest.raises(UserError, match="not finite"):
         sentence_vectors.export_embeddings(str(tmp_path / "model"), str(tmp_path / "vectors"))
     assert os.listdir(tmp_path) == ["model"]

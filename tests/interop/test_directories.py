@@ -42,7 +42,7 @@ def test_a_directory_that_is_not_empty_and_a_remote_one_are_refused(tmp_path):
     (tmp_path / "model" / "mine").touch()
     with pytest.raises(UserError, match="is there already and not empty"):
         write_one_file(str(tmp_path / "model"))
-    with pytest.raises(UserError, match="is no local directory"):
+    with pytest.raises(UserError, match="is not a local directory"):
         write_one_file("gs://bucket/model")
     assert os.listdir(tmp_path) == ["model"]
 

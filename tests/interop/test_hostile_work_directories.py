@@ -112,7 +112,7 @@ def test_a_manifest_that_no_run_writes_is_refused(workdir, kind, values, named):
     "values, named",
     [
         ({"id2label": 5}, "id2label is 5; expected an object"),
-        ({"id2label": {"0": "a", "2": "b"}}, "expected an object of the numbers from 0 to texts"),
+        ({"id2label": {"0": "a", "2": "b"}}, "expected an object whose keys are the numbers from 0"),
         ({"head": 5}, "head is 5; expected an object"),
         ({"head": {**HEAD, "num_outputs": 1 << 40}}, "num_outputs of the head is 1099511627776"),
         ({"head": {**HEAD, "scale": "x"}}, "scale of the head is 'x'; expected a finite number"),
@@ -142,7 +142,7 @@ def test_weights_of_a_head_that_config_json_does_not_describe_are_refused(tmp_pa
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_blocks_nothing(workdir, name):
     (workdir / name).unlink()
     os.mkfifo(workdir / name)
-    assert "is no plain file" in refusal(workdir, "directory")
+    assert "is not a regular file" in refusal(workdir, "directory")
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", f"{STEP}/manifest.json", f"{STEP}/checkpoint.index"])
@@ -159,8 +159,8 @@ def test_a_link_that_leads_out_of_the_directory_is_refused(workdir, name):
 @pytest.mark.parametrize(
     "content, named",
     [
-        ('{"vocab_sha256": "", "vocab_size": ' + "9" * 5000 + "}", "is no JSON that can be read (ValueError"),
-        ("[" * 100_000, "is no JSON that can be read (RecursionError"),
+        ('{"vocab_sha256": "", "vocab_size": ' + "9" * 5000 + "}", "is not JSON that can be read (ValueError"),
+        ("[" * 100_000, "is not JSON that can be read (RecursionError"),
     ],
 )
 def test_a_config_json_that_breaks_the_parser_is_refused(workdir, content, named):
@@ -206,7 +206,7 @@ def test_a_fine_tuned_run_without_its_notes_is_refused(workdir, absent):
 
 
 def test_a_run_does_not_go_on_from_weights_alone(workdir):
-    with pytest.raises(UserError, match="holds weights alone, with which no run can continue"):
+    with pytest.raises(UserError, match="holds only weights, from which no run can continue"):
         checkpoints.restore(str(workdir / STEP), load.load_pretrained(str(workdir)), optimizer=object())
 
 

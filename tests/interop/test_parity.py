@@ -142,7 +142,7 @@ def test_another_shape_is_a_fault(outputs):
 def test_a_head_that_was_not_loaded_is_a_fault_and_one_that_the_source_lacks_is_said(outputs):
     without = {name: values for name, values in outputs.items() if name != "nsp_logits"}
     lines, is_same = parity.compare(without, outputs)
-    assert not is_same and "the other side gives it, the loaded weights do not" in row_of(lines, "nsp_logits")
+    assert not is_same and "the reference gives this output, the loaded weights do not" in row_of(lines, "nsp_logits")
     lines, is_same = parity.compare(outputs, without)
     assert is_same and "not compared" in row_of(lines, "nsp_logits")
     assert lines[-1] == "parity: 6 outputs are the same within their limits"
@@ -201,16 +201,16 @@ def member(path, name, shape=(3, 23), dtype="<i4", data=None):
 @pytest.mark.parametrize(
     "name, given, message",
     [
-        ("inputs/input_word_ids", {"data": np.full(69, 19, np.int32).tobytes()}, "its inputs are none"),
-        ("inputs/input_word_ids", {"data": np.full(69, -1, np.int32).tobytes()}, "its inputs are none"),
-        ("inputs/input_type_ids", {"data": np.full(69, 2, np.int32).tobytes()}, "its inputs are none"),
-        ("inputs/masked_lm_positions", {"data": np.full(69, 23, np.int32).tobytes()}, "its inputs are none"),
-        ("inputs/input_mask", {"shape": (23, 3)}, "its inputs are none"),
-        ("inputs/input_mask", {"dtype": "<f4"}, "its inputs are none"),
-        ("inputs/surprise", {}, "its inputs are none"),
-        ("outputs/layer_0", {"dtype": "<i4"}, "is no parity.npz as it was written"),
+        ("inputs/input_word_ids", {"data": np.full(69, 19, np.int32).tobytes()}, "its inputs do not fit"),
+        ("inputs/input_word_ids", {"data": np.full(69, -1, np.int32).tobytes()}, "its inputs do not fit"),
+        ("inputs/input_type_ids", {"data": np.full(69, 2, np.int32).tobytes()}, "its inputs do not fit"),
+        ("inputs/masked_lm_positions", {"data": np.full(69, 23, np.int32).tobytes()}, "its inputs do not fit"),
+        ("inputs/input_mask", {"shape": (23, 3)}, "its inputs do not fit"),
+        ("inputs/input_mask", {"dtype": "<f4"}, "its inputs do not fit"),
+        ("inputs/surprise", {}, "its inputs do not fit"),
+        ("outputs/layer_0", {"dtype": "<i4"}, "is not a valid parity.npz"),
         ("outputs/layer_0", {"dtype": "|O", "data": b"cos\nsystem\n(S'true'\ntR."}, "Object arrays cannot be loaded"),
-        ("outputs/layer_0", {"shape": (1 << 40, 1 << 10), "dtype": "<f4"}, "is no parity.npz as it was written"),
+        ("outputs/layer_0", {"shape": (1 << 40, 1 << 10), "dtype": "<f4"}, "is not a valid parity.npz"),
         ("outputs/layer_0", {"shape": (0, 3), "dtype": "<f4", "data": b""}, "an output is empty"),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_hostile_file_of_stored_values_is_refused(weights, tmp_path, not_insta
 def test_stored_values_of_a_model_with_more_positions_are_refused(weights, tmp_path, not_installed):
     parity.write_golden(weights, tmp_path)
     shorter, _ = surgery.grow_positions(weights, 22)
-    with pytest.raises(UserError, match="its inputs are none that this configuration can take"):
+    with pytest.raises(UserError, match="its inputs do not fit this configuration"):
         parity.check(shorter, "huggingface", str(tmp_path))
 
 
@@ -234,7 +234,7 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
     whole = path.read_bytes()
     for content in (b"", whole[:-40], whole[:500] + b"\xff" + whole[501:], b"PK\x05\x06"):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="is no parity.npz as it was written"):
+        with pytest.raises(UserError, match="is not a valid parity.npz"):
             parity.check(weights, "huggingface", str(tmp_path))
     path.write_bytes(whole)
     monkeypatch.setattr(parity_files, "_MAX_BYTES", 10_000)

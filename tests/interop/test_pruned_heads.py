@@ -101,7 +101,7 @@ def test_heads_of_a_pruned_model_are_numbered_anew_and_layers_keep_their_own(who
     [
         ({3: [0]}, "no layer 3; expected 0 to 2"),
         ({1: [0, 3]}, "layer 1 has no head 3; expected 0 to 2"),
-        ({1: [2, 0, 1]}, "layer 1 would have none left of 3; leave it one at least"),
+        ({1: [2, 0, 1]}, "layer 1 would have none left of 3; keep at least one"),
     ],
 )
 def test_heads_that_are_not_there_and_the_last_of_a_layer_are_refused(whole, heads, message):

@@ -148,7 +148,7 @@ def test_old_tokens_give_the_same_outputs_under_their_new_ids(weights):
     "entries, message",
     [
         ([*OLD, "a"], r"the new vocabulary: line 14 repeats line 6 \('a'\)"),
-        (["a", *SPECIAL_PIECES], r"\[PAD\] stands in line 2, not in line 1"),
+        (["a", *SPECIAL_PIECES], r"\[PAD\] is in line 2, not in line 1"),
         ([entry for entry in OLD if entry != "[MASK]"], r"\[MASK\] is missing"),
         ([*OLD, ""], "line 14 is empty"),
     ],
@@ -193,8 +193,8 @@ def test_fewer_positions_cut_the_table_with_a_word(weights):
     assert line == "positions 17 -> 5: 12 rows cut"
     same, line = surgery.grow_positions(weights, 17)
     assert_same(same, weights)
-    assert line == "positions 17 -> 17: as they were"
-    with pytest.raises(UserError, match="0 is no number of positions"):
+    assert line == "positions 17 -> 17: unchanged"
+    with pytest.raises(UserError, match="0 is not a number of positions"):
         surgery.grow_positions(weights, 0)
 
 
@@ -242,7 +242,7 @@ def test_an_untied_head_has_a_copy_that_computes_the_same_and_ties_again_without
 @pytest.mark.parametrize("kept", ["word_embeddings", "output_embeddings"])
 def test_tables_that_differ_are_tied_only_when_told_which_is_kept(kept):
     weights = make_weights(CONFIGS["one_layer"].replace(tie_word_embeddings=False))
-    with pytest.raises(UserError, match="say which is kept: word_embeddings or output_embeddings"):
+    with pytest.raises(UserError, match="choose the table to keep: word_embeddings or output_embeddings"):
         surgery.tie(weights)
     found, _ = surgery.tie(weights, kept)
     assert_fits(found)
@@ -252,10 +252,10 @@ def test_tables_that_differ_are_tied_only_when_told_which_is_kept(kept):
 
 def test_a_head_that_is_tied_or_untied_already_or_missing_is_refused():
     weights = make_weights(CONFIGS["one_layer"])
-    with pytest.raises(UserError, match="its masked_lm head is tied as it is"):
+    with pytest.raises(UserError, match="its masked_lm head is already tied"):
         surgery.tie(weights)
     untied, _ = surgery.untie(weights)
-    with pytest.raises(UserError, match="its masked_lm head is untied as it is"):
+    with pytest.raises(UserError, match="its masked_lm head is already untied"):
         surgery.untie(untied)
     with pytest.raises(UserError, match="the table to keep is 'words'"):
         surgery.tie(untied, "words")
@@ -278,7 +278,7 @@ def test_a_dropped_classifier_takes_its_task_and_labels_along():
     weights = dataclasses.replace(
         weights, tensors={**weights.tensors, **classifier}, task="sequence_classification", labels=("x", "y", "z")
     )
-    with pytest.raises(UserError, match="pooler cannot be dropped alone: classifier stands on it"):
+    with pytest.raises(UserError, match="pooler cannot be dropped alone: classifier reads its output"):
         surgery.drop_parts(weights, ["pooler", "next_sentence"])
     found, _ = surgery.drop_parts(weights, ["classifier"])
     assert_same(found, make_weights(CONFIGS["one_layer"]))
@@ -289,7 +289,7 @@ def test_a_dropped_classifier_takes_its_task_and_labels_along():
     [
         (["encoder"], "part 'encoder' cannot be dropped"),
         (["nsp"], "part 'nsp' cannot be dropped; expected some of pooler, masked_lm, next_sentence, classifier"),
-        (["pooler"], "pooler cannot be dropped alone: next_sentence stands on it"),
+        (["pooler"], "pooler cannot be dropped alone: next_sentence reads its output"),
     ],
 )
 def test_a_part_that_others_need_or_that_nobody_knows_is_refused(parts, message):

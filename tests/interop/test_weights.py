@@ -29,7 +29,7 @@ def test_the_report_names_a_head_that_learned_the_order_of_sentences(tmp_path):
     for objective, count in (("nsp", 0), ("sop", 1)):
         path.write_text(json.dumps({**values, "pretraining": {"sentence_objective": objective}}))
         _, lines = checked(own_layout.read(str(tmp_path / "run")))
-        assert sum("two texts in their order from the same two swapped" in line for line in lines) == count
+        assert sum("this head learned the order of two texts" in line for line in lines) == count
 
 
 def test_splitting_and_joining_query_key_and_value_is_bit_for_bit(config, random_weights):

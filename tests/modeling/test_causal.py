@@ -47,5 +47,5 @@ def test_the_configuration_keeps_it_and_other_layouts_have_no_place_for_it(tmp_p
     causal = CONFIG.replace(is_causal=True)
     assert BertConfig.from_dict(causal.to_dict()) == causal and "is_causal" not in CONFIG.to_dict()
     weights = Weights(causal, {}, origin="mine")
-    with pytest.raises(UserError, match="mine: attends to what stands before alone .* huggingface has no place"):
+    with pytest.raises(UserError, match="mine: is causal .* huggingface cannot store this"):
         write_weights(weights, "huggingface", str(tmp_path / "out"))

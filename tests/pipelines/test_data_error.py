@@ -10,7 +10,7 @@ from pipelines.data_error import for_python, in_arguments
     ("of_a_command", "from_python"),
     [
         ("--pooling=cls: leave --layer out", "pooling=cls: leave layer out"),
-        ("missing (--allow_missing=pooler goes on)", "missing (allow_missing=pooler goes on)"),
+        ("missing (--allow_missing=pooler continues)", "missing (allow_missing=pooler continues)"),
         ("--swap_pairs=true and --header=false, or", "swap_pairs=True and header=False, or"),
         ("leave the flag out; flags that differ", "leave the argument out; arguments that differ"),
         (

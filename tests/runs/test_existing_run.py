@@ -53,7 +53,7 @@ def test_later_changes_of_the_directory_do_not_reach_what_was_read(workdir):
 
 
 def test_a_run_of_another_kind_is_refused(workdir):
-    with pytest.raises(UserError, match="has no key 'finetuning', so no run lives there"):
+    with pytest.raises(UserError, match="has no key 'finetuning', so it is not a run"):
         ExistingRun.read(workdir).config(FinetuningConfig)
 
 

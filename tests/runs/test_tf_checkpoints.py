@@ -114,7 +114,7 @@ def test_an_index_that_declares_what_cannot_be_is_refused(tmp_path, tensor, name
 
 def test_a_string_of_another_length_than_it_declares_is_refused(tmp_path):
     write_index(tmp_path / "hostile", (NAME, STRING, (), 0, 64))
-    assert "is no single string of the size that it says" in refusal(str(tmp_path / "hostile"))
+    assert "is not a single string of the size that it says" in refusal(str(tmp_path / "hostile"))
 
 
 def test_tensors_that_share_bytes_are_refused(tmp_path):
@@ -139,8 +139,8 @@ def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
 @pytest.mark.parametrize(
     "data_block, copies, named",
     [
-        (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "other messages than a checkpoint's"),
-        (block([(b"a", b"")]), 1, "other messages than a checkpoint's"),
+        (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "not hold the messages of a checkpoint"),
+        (block([(b"a", b"")]), 1, "not hold the messages of a checkpoint"),
         (block([(b"\xff\xfe", b"")]), 1, "utf-8"),
         (block([(b"b", b""), (b"a", b"")]), 1, "not in order"),
         (block([(b"", b"\x08\x01")]), 3, "not in order"),  # The index names one block three times.
@@ -222,12 +222,12 @@ def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
     checkpoint = tf_checkpoints.open_checkpoint(prefix)
     assert checkpoint.tensor("step") == 1 << 40 and checkpoint.tensor("text") == b"q" * 300
     for name in ("words", "word"):
-        with pytest.raises(UserError, match=f"{name} is no single string"):
+        with pytest.raises(UserError, match=f"{name} is not a single string"):
             checkpoint.tensor(name)
     with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
         file.seek(8)  # The length of the text follows the step.
         file.write(varint(1 << 62))
-    with pytest.raises(UserError, match="text is no single string of the size that it says"):
+    with pytest.raises(UserError, match="text is not a single string of the size that it says"):
         checkpoint.tensor("text")
 
 

@@ -152,7 +152,7 @@ def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
             await until(lambda: signature.runs)
             waiting = [ask([1]), ask([2]), ask([3, 4])]
             await asyncio.sleep(0)
-            with pytest.raises(RequestError, match="4 rows wait already") as raised:
+            with pytest.raises(RequestError, match="4 rows are waiting already") as raised:
                 await ask([5])
             assert raised.value.status == 503
             with pytest.raises(RequestError, match="5 rows; expected at most 4"):

@@ -35,12 +35,12 @@ def test_compressed_requests_are_answered(client, encoding, compress):
 @pytest.mark.parametrize(
     "encoding, body, status, expected",
     [
-        ("gzip", gzip.compress(b" " * (8 << 20)), 413, "more than 1,048,576 bytes once decompressed"),
-        ("deflate", zlib.compress(b" " * (8 << 20)), 413, "once decompressed"),
+        ("gzip", gzip.compress(b" " * (8 << 20)), 413, "the decompressed body has more than 1,048,576 bytes"),
+        ("deflate", zlib.compress(b" " * (8 << 20)), 413, "the decompressed body has"),
         ("gzip", BODY, 400, "the body cannot be read"),
-        ("gzip", gzip.compress(BODY)[:-9], 400, "it is cut"),
-        ("gzip", gzip.compress(BODY) + b"more", 400, "something follows"),
-        ("gzip", b"", 400, "it is cut"),
+        ("gzip", gzip.compress(BODY)[:-9], 400, "data is cut"),
+        ("gzip", gzip.compress(BODY) + b"more", 400, "other bytes follow"),
+        ("gzip", b"", 400, "data is cut"),
         ("br", BODY, 415, "Content-Encoding 'br' is not known; expected gzip"),
         ("gzip, gzip", gzip.compress(gzip.compress(BODY)), 415, "is not known"),
     ],

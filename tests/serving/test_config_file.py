@@ -54,7 +54,9 @@ def test_a_pipe_or_an_endless_file_for_a_models_config_is_named_and_the_server_l
     with running(*model_configs.read(str(path)), **options) as client:
         path.unlink()
         os.mkfifo(path)
-        wait_for(lambda: f"{path}: is no plain file; put a models.config there; the models stay as they are" in log)
+        wait_for(
+            lambda: f"{path}: is not a regular file; put a models.config there; the models stay as they are" in log
+        )
         path.unlink()
         path.symlink_to("/proc/self/pagemap")
         wait_for(lambda: [line for line in log if f"{path}: has more than 4,194,304 bytes" in line])
@@ -62,7 +64,7 @@ def test_a_pipe_or_an_endless_file_for_a_models_config_is_named_and_the_server_l
         wait_for(lambda: loaded(client) == {"tiny": [1], "later": []})
         path.unlink()
         os.mkfifo(path)
-        wait_for(lambda: len([line for line in log if "is no plain file" in line]) == 2)
+        wait_for(lambda: len([line for line in log if "is not a regular file" in line]) == 2)
         begin = time.monotonic()
     assert time.monotonic() - begin < 5
 

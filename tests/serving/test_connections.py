@@ -40,7 +40,7 @@ def test_silent_connections_make_room_for_those_that_ask_and_cost_one_line(base_
             assert client.predict(instances=["x"])[0] == 200
         lines = [line for line in log if "--max_connections" in line]
         assert lines == [
-            "all 10 connections are in use (--max_connections, ulimit -n); those that keep silent are closed first"
+            "all 10 connections are in use (--max_connections, ulimit -n); the server closes silent connections first"
         ]
         for connection in silent:
             connection.close()
@@ -113,7 +113,7 @@ def test_a_process_without_free_files_says_so_once_and_goes_on(base_path, monkey
         monkeypatch.setattr(socket.socket, "accept", failing_accept)
         assert client.predict(instances=["x"])[0] == 200
     lines = [line for line in log if "Too many open files" in line]
-    assert lines == ["no connection can be accepted: Too many open files; those that keep silent are closed first"]
+    assert lines == ["no connection can be accepted: Too many open files; the server closes silent connections first"]
 
 
 WIDE = {

@@ -67,13 +67,13 @@ def declare_a_negative_shape(directory):
 
 # Change of a valid version -> part of the reason in the status.
 DEFECTS = {
-    add_pipe: "2/pipe: is no plain file",
-    pipe_for_manifest: "3/manifest.json: is no plain file",
-    add_dangling_link: "4/link: is no plain file",
-    add_circle: "5/circle: is no plain file",
-    add_link_to_its_own_directory: "6/assets/again: is no plain file",
+    add_pipe: "2/pipe: is not a regular file",
+    pipe_for_manifest: "3/manifest.json: is not a regular file",
+    add_dangling_link: "4/link: is not a regular file",
+    add_circle: "5/circle: is not a regular file",
+    add_link_to_its_own_directory: "6/assets/again: is not a regular file",
     link_to_a_file_without_an_end: "7/saved_model.pb: gives more or less than its 0 bytes",
-    declare_a_negative_shape: "variables: is no sound checkpoint: number has the shape [-4, 4]",
+    declare_a_negative_shape: "variables: is not an intact checkpoint: number has the shape [-4, 4]",
     describe("[" * 975 + "]" * 975): "9/export.json: is nested deeper than 64 levels",
     describe("NaN"): "10/export.json: has the number nan",
     describe("1e999"): "11/export.json: has the number inf",
@@ -108,10 +108,10 @@ def test_a_pipe_is_refused_where_no_manifest_is_asked_for_too(base_path):
     (base_path / "1" / "manifest.json").unlink()
     (base_path / "1" / "saved_model.pb").unlink()
     os.mkfifo(base_path / "1" / "saved_model.pb")
-    with pytest.raises(UserError, match="saved_model.pb: is no plain file"):
+    with pytest.raises(UserError, match="saved_model.pb: is not a regular file"):
         with running(ModelConfig("tiny", str(base_path)), allow_unverified=True):
             pass
-    with pytest.raises(UserError, match="saved_model.pb: is no plain file"):
+    with pytest.raises(UserError, match="saved_model.pb: is not a regular file"):
         saved_models.load(base_path / "1")
 
 

@@ -157,10 +157,10 @@ def test_models_config_is_read_and_its_faults_are_named(tmp_path):
         ("", "names no model"),
         ("model_config_list { config { nam: 1 } }", "1:30.*nam"),
         ('model_config_list { config { name: "a" } }', "has no base_path"),
-        (f"model_config_list {{ {entry % ''} {entry % ''} }}", "there twice"),
+        (f"model_config_list {{ {entry % ''} {entry % ''} }}", "two models have the name"),
         (f"model_config_list {{ {entry % other} }}", "model_platform 'other'"),
         (f"model_config_list {{ {entry % specific} }}", "without versions"),
-        ('model_config_list { config { name: "a/b" base_path: "/a" } }', "stands in the URL"),
+        ('model_config_list { config { name: "a/b" base_path: "/a" } }', "part of the URL"),
     ):
         path.write_text(text)
         with pytest.raises(UserError, match=expected):

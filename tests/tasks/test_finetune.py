@@ -293,7 +293,7 @@ def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(tab
             for path, tensor in ends.items()
             if np.array_equal(tensor, initial[0].tensors.get(path))
         }
-        assert ("begun anew: encoder/layer_1, encoder/layer_2, encoder/pooler" in output) == bool(count)
+        assert ("reinitialized: encoder/layer_1, encoder/layer_2, encoder/pooler" in output) == bool(count)
     assert kept[0] >= {"encoder/embeddings", "encoder/layer_0", "encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
     assert kept[0] - kept[2] == {"encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
     assert {
@@ -377,7 +377,7 @@ def test_a_failed_seed_is_reported_and_is_not_in_the_mean():
         ),
         (
             {"swap_pairs": True},
-            r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out",
+            r"--swap_pairs: task classification has a single text \(.*train.tsv:2\); leave it out",
         ),
     ],
 )

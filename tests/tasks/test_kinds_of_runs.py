@@ -150,7 +150,7 @@ def _check_units(workdir):
     assert 8000 < weights.tensors["classifier/bias"][0] < 11_000 and abs(trained["classifier/bias"][0]) < 1
     data = SimpleNamespace(task=registry.find("sts-b"), train=None)
     assert transfer.in_units_of(Head("text", 1), data) == Head("text", 1)
-    kept, _ = transfer.of_the_same_task(weights, [], head, registry.find("regression"), ())
+    kept, _ = transfer.keep_output_layer(weights, [], head, registry.find("regression"), ())
     for path in ("classifier/kernel", "classifier/bias"):
         np.testing.assert_allclose(kept.tensors[path], trained[path], atol=2e-6)
 

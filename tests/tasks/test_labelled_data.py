@@ -33,8 +33,8 @@ def test_texts_that_are_scored_too_are_refused_whatever_their_file_is_called(tmp
         load(tmp_path, content)
     message = str(refused.value).replace(f"{tmp_path}/", "").replace("more/", "")
     assert message == (
-        f"--unlabelled_files: {shared} texts are scored, too; the first is {place}, which is {scored}; take out the "
-        "texts of dev and test"
+        f"--unlabelled_files: {shared} texts are scored, too; the first is {place}, the same text as {scored}; "
+        "remove the texts of dev and test"
     )
 
 

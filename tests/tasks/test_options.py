@@ -51,8 +51,8 @@ def test_options_that_the_task_reads_are_accepted(task, settings):
         (
             "sst-2",
             {"max_windows": 3},
-            "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or "
-            "hierarchical",
+            "--max_windows=3: --long_documents=head has one row for each text; leave out --max_windows, or give "
+            "--long_documents=windows or hierarchical",
         ),
         (
             "reuters",
@@ -79,7 +79,7 @@ def test_options_that_the_task_reads_are_accepted(task, settings):
         (
             "sst-2",
             {"encoder_layers": 0},
-            r"--encoder_layers=0: the vector of \[CLS\] knows nothing of the text then; give --pooling=mean",
+            r"--encoder_layers=0: the vector of \[CLS\] does not depend on the text then; give --pooling=mean",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_every_task_s_own_defaults_are_what_it_reads():
 
 
 def test_several_steps_per_call_need_batches_of_one_length():
-    with pytest.raises(UserError, match="--iterations_per_loop=4: batches of many lengths are taken one a call"):
+    with pytest.raises(UserError, match="--iterations_per_loop=4: batches of different lengths run one per call"):
         registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4))
     registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4, length_buckets=False))
 

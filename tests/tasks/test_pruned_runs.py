@@ -82,10 +82,10 @@ def test_the_export_of_a_pruned_run_has_its_classifier(pruned, tmp_path):
 
 
 def test_a_pruned_run_cannot_resume_but_is_a_valid_start(pruned, table_dir):
-    with pytest.raises(UserError, match="cannot be gone on with; train it on with --init_checkpoint="):
+    with pytest.raises(UserError, match="such a run cannot be continued; train it with --init_checkpoint="):
         finetuning_start.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
     # A complete command is refused, too, although the directory has no checkpoint to resume from.
-    with pytest.raises(UserError, match="cannot be gone on with"):
+    with pytest.raises(UserError, match="such a run cannot be continued"):
         finetuning_start.launch(
             pruned[0], {"task": "classification", "data_dir": table_dir}, 1, (pruned[0], True, None, None)
         )

@@ -76,7 +76,7 @@ def test_classes_without_an_example_in_training_or_dev_are_named(tmp_path):
     )
     assert dev == (
         "warning: 9 of 10 classes have no dev example (b, c, d, e, f, g and others): the dev scores do not count them; "
-        "raise --max_eval_examples, which takes the first ones"
+        "raise --max_eval_examples, which keeps the first examples"
     )
     assert len(loaded(tmp_path).warnings) == 1  # the warning is about dev
 
@@ -112,7 +112,7 @@ def test_a_share_and_a_file_for_dev_exclude_each_other_and_one_text_cannot_be_di
     with pytest.raises(UserError, match="found: train.tsv.; --dev_fraction=0.1 holds out a share of the training"):
         loaded(tmp_path)
     sorted_table(tmp_path, "dev.tsv", {"x": 2})
-    with pytest.raises(UserError, match="--dev_fraction=0.2: .* has dev.tsv for dev; leave out one of them"):
+    with pytest.raises(UserError, match="--dev_fraction=0.2: .* has dev.tsv for dev; leave out --dev_fraction, or"):
         loaded(tmp_path, dev_fraction=0.2)
     path = written(tmp_path, "same.tsv", "text\tlabel\nsame\tx\nSame\ty\n")
     with pytest.raises(UserError, match="--dev_fraction=0.5: .* has 2 examples of too few different texts to divide"):

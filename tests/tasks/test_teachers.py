@@ -103,11 +103,11 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_s
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
     assert teacher.logits(given("classification", examples), run, directories) is found
     assert len(teacher.logits(given("classification", examples[:3], "of others"), run, directories)) == 3
-    assert stream.getvalue().count("teaches by 2 runs") == 2 and stream.getvalue().count("seed-") == 4
+    assert stream.getvalue().count("(2 runs) answers") == 2 and stream.getvalue().count("seed-") == 4
     # A resumed student keeps the teachers that it began with.
     wanted = {"data_dir": table_dir, "teacher": run.teacher, "num_train_steps": 1}
     _, output = launched(tmp_path / "student", wanted, start=(None, False, CONFIG, VOCABULARY))
-    assert "teaches by 2 runs" in output
+    assert "(2 runs) answers" in output
     path.write_text(json.dumps(figures), encoding="utf-8")
     kept = tmp_path / "student" / "teacher_logits.npy"
     np.testing.assert_allclose(
@@ -125,13 +125,13 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_s
     )
     kept.write_bytes(kept.read_bytes()[:-7])  # a damaged file makes the student ask the teachers again
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
-    assert "teaches by 2 runs" in output and "resumed at step 1" in output
+    assert "(2 runs) answers" in output and "resumed at step 1" in output
     # The importance of the student's attention heads is measured with the labels.
     tuned = head_tasks.Tuned(Options(workdir=str(tmp_path / "student")))
     assert np.isfinite(float(tuned.loss(tuned.outputs(tuned.model, tuned.estimation[0]), tuned.estimation[0])))
     # A finished run does not ask its teachers.
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
-    assert "teaches" not in output and "resumed at step 2" in output
+    assert ") answers " not in output and "resumed at step 2" in output
 
 
 def test_texts_without_labels_are_learned_with_the_teachers_answers(finished, table_dir, tmp_path):
@@ -147,7 +147,7 @@ def test_texts_without_labels_are_learned_with_the_teachers_answers(finished, ta
         "num_train_epochs": 2.0,
     }
     figures, output = launched(tmp_path / "student", wanted)
-    assert "9 training examples and 4 texts without labels are answered" in output and "training: 9 examples" in output
+    assert "answers 9 training examples and 4 texts without labels" in output and "training: 9 examples" in output
     assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 13 texts, twice, 8 a step
     assert figures["baseline"]["what"] == "always 1"  # 5 examples have label 1, 4 have label 0
     answers = np.load(tmp_path / "student" / "teacher_logits.npy")
@@ -158,7 +158,7 @@ def test_texts_without_labels_are_learned_with_the_teachers_answers(finished, ta
     # A resumed run keeps its answers if the file has moved, and refuses other texts.
     moved = texts.rename(tmp_path / "texts.tsv")
     _, output = launched(tmp_path / "student", {**wanted, "num_train_epochs": 3.0, "unlabelled_files": (str(moved),)})
-    assert "teaches" not in output and "resumed at step 4" in output
+    assert ") answers " not in output and "resumed at step 4" in output
     moved.write_text("sentence\nthe grim day\n", encoding="utf-8")
     with pytest.raises(UserError, match="with --unlabelled_files: has other training examples than the run"):
         launched(tmp_path / "student", {**wanted, "num_train_epochs": 4.0, "unlabelled_files": (str(moved),)})
@@ -268,8 +268,8 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
         ),
         (
             {"task": "ner", "teacher": "runs/a"},
-            "--teacher=runs/a: task ner cannot be distilled; leave it out: a teacher is for tasks of classification, "
-            "regression, multi-label",
+            "--teacher=runs/a: task ner cannot learn from a teacher; leave it out: a teacher is for tasks of "
+            "classification, regression, multi-label",
         ),
         ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file"),
     ],
@@ -291,12 +291,12 @@ def test_a_student_with_a_time_limit_trains_beyond_the_steps_of_its_epochs(finis
     }
     launched(tmp_path / "student", wanted)
     _, output = launched(tmp_path / "student", wanted)
-    assert "teaches" not in output and "resumed at step" in output
+    assert ") answers " not in output and "resumed at step" in output
     step = int(output.split("resumed at step ")[1].split()[0])
     assert step > 1  # one pass over the examples is 1 step
     figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.25})  # longer than compilation takes
     # The student keeps the answers from its first run.
-    assert f"resumed at step {step}" in output and "teaches" not in output and figures["best"]["step"] >= 1
+    assert f"resumed at step {step}" in output and ") answers " not in output and figures["best"]["step"] >= 1
     steps = [
         int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))
     ]

@@ -1,4 +1,4 @@
-"""Progress lines."""
+"""Tests of progress lines and of the formats of durations."""
 
 import io
 
@@ -7,19 +7,19 @@ import pytest
 from keras_bert_app.terminal import durations, progress
 
 
-def test_progress_tells_rate_and_time_left_from_the_work_that_is_done(monkeypatch):
+def test_progress_shows_the_rate_of_units_and_estimates_the_time_left_from_the_work(monkeypatch):
     clock = iter([0.0, 0.0, 2.0, 6.0, 6.0, 7.0, 10.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
     shown = progress.Progress("texts", 1000, 400, stream)
-    shown.done(100, 100)  # too soon for a line
+    shown.done(100, 100)  # less than 5 seconds after the start, so no line is due
     shown.done(200, 100)
     shown.done(1, 1)
     assert stream.getvalue() == "300/1,000 texts  50 texts/s  ETA 0:06\n"
     assert shown.end() == 10.0
 
 
-def test_items_are_reported_every_ten_seconds_with_what_is_left(monkeypatch):
+def test_a_line_about_items_appears_every_ten_seconds_with_the_time_left(monkeypatch):
     clock = iter([0.0, 4.0, 12.0, 13.0, 24.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     lines = []
@@ -36,16 +36,16 @@ def test_items_are_reported_every_ten_seconds_with_what_is_left(monkeypatch):
         (200_000, "55:33:20", "2.3 days"),
     ],
 )
-def test_a_measured_duration_is_exact_and_an_estimated_one_has_one_unit(seconds, exact, rough):
+def test_a_measured_duration_has_hours_minutes_and_seconds_and_an_estimate_has_one_unit(seconds, exact, rough):
     assert (durations.duration(seconds), durations.rough_duration(seconds)) == (exact, rough)
 
 
-def test_reading_shows_speed_and_time_left_of_this_run_alone(monkeypatch):
+def test_the_speed_of_reading_counts_only_the_bytes_of_this_run(monkeypatch):
     clock = iter([0.0, 10.0, 11.0, 20.0, 20.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
     shown = progress.ReadingProgress("reading", 200_000_000, stream)
-    shown.line.shown = 12.0
+    shown.line.shown = 12.0  # the time of the last line: none is due at 11, and one is due at 20
     shown(1_000, 100_000_000)  # an earlier run has read these bytes
     shown(2_000, 150_000_000)
     assert stream.getvalue() == "reading: 2,000 documents, 150 MB, 5.0 MB/s  75%  ETA 0:10\n"

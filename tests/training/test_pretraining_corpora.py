@@ -33,10 +33,10 @@ def test_a_start_is_refused_if_hardly_a_document_has_two_sentences(tmp_path):
 def test_held_out_documents_that_were_dropped_are_named_as_the_reason_for_no_evaluation(tmp_path):
     manifests = prepared(tmp_path, 100, lambda i: 1 if i else 2, holdout_fraction=0.2)
     dropped = next(iter(manifests.values()))["counts"]["heldout_documents_dropped"]
-    lines = pretraining_corpora.remarks(PretrainingCorpora.of_manifests(manifests), RUN)
-    assert dropped > 5 and f"{dropped} were, but none had two sentences" in lines[0]
+    lines = pretraining_corpora.remarks(PretrainingCorpora.from_manifests(manifests), RUN)
+    assert dropped > 5 and f"{dropped} held-out documents were dropped" in lines[0]
     lines = pretraining_corpora.remarks(PretrainingCorpora((("a",),), (), 9, 0), RUN)
-    assert "--holdout_fraction keeps some" in lines[0]
+    assert "prepare the text with --holdout_fraction" in lines[0]
 
 
 def test_pairs_of_one_document_have_no_weight():

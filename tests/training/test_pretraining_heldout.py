@@ -40,7 +40,7 @@ def prepare(tmp_path):
 def kept_apart(workdir, manifests):
     """(training records, held-out records, PretrainingCorpora) after keep_apart."""
     pretraining_heldout.keep_apart(str(workdir), manifests)
-    corpora = pretraining_heldout.with_heldout_apart(str(workdir), PretrainingCorpora.of_manifests(manifests))
+    corpora = pretraining_heldout.with_heldout_apart(str(workdir), PretrainingCorpora.from_manifests(manifests))
     train = records([path for paths in corpora.train_shards for path in paths])
     return train, records(corpora.heldout_shards), corpora
 
@@ -51,7 +51,7 @@ def test_what_another_corpus_trains_on_is_held_out_by_none(prepare, tmp_path, ca
     # The second corpus has the same documents with one more space in the sentences, so no sentence is equal.
     spaced = [[sentence.replace(" of", "  of") for sentence in text] for text in shared]
     manifests = prepare((shared + own[0], 1), (spaced + own[1], 2))
-    before = records(path for path in PretrainingCorpora.of_manifests(manifests).heldout_shards)
+    before = records(path for path in PretrainingCorpora.from_manifests(manifests).heldout_shards)
     train, heldout, corpora = kept_apart(tmp_path / "run", manifests)
     printed = capsys.readouterr().out
     sentences = {sentence for record in train for sentence in record.split("\n")}
@@ -62,7 +62,7 @@ def test_what_another_corpus_trains_on_is_held_out_by_none(prepare, tmp_path, ca
     assert 10 < len(heldout) < len(before) and all("\n" in record for record in heldout)
     assert corpora.num_heldout_documents == len(heldout)
     assert f"{len(before) - len(heldout)} of {len(before)} documents and" in printed
-    assert "corpora of one --seed and one --holdout_fraction" in printed
+    assert "corpora with the same --seed and --holdout_fraction" in printed
 
 
 def test_corpora_of_one_seed_keep_their_held_out_shards(prepare, tmp_path, capsys):
@@ -70,20 +70,20 @@ def test_corpora_of_one_seed_keep_their_held_out_shards(prepare, tmp_path, capsy
         ([document(number) for number in range(40)], 5), ([document(number) for number in range(20, 60)], 5)
     )
     _, _, corpora = kept_apart(tmp_path / "run", manifests)
-    assert corpora == PretrainingCorpora.of_manifests(manifests)
+    assert corpora == PretrainingCorpora.from_manifests(manifests)
     assert "dropped" not in capsys.readouterr().out
 
 
 def test_corpora_without_held_out_text_stay_as_they_are(prepare, tmp_path):
     manifests = prepare(([["One.", "Two."]], 1), ([["One.", "Two."]], 2))  # a lone document is for training
     _, heldout, corpora = kept_apart(tmp_path / "run", manifests)
-    assert heldout == [] and corpora == PretrainingCorpora.of_manifests(manifests)
+    assert heldout == [] and corpora == PretrainingCorpora.from_manifests(manifests)
 
 
 def test_one_corpus_is_not_compared(prepare, tmp_path):
     manifests = prepare(([document(number) for number in range(40)], 5))
     _, _, corpora = kept_apart(tmp_path / "run", manifests)
-    assert corpora == PretrainingCorpora.of_manifests(manifests) and not os.path.exists(tmp_path / "run")
+    assert corpora == PretrainingCorpora.from_manifests(manifests) and not os.path.exists(tmp_path / "run")
 
 
 def test_where_all_held_out_text_is_training_text_of_another_corpus_nothing_is_held_out(prepare, tmp_path):

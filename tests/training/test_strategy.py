@@ -16,6 +16,6 @@ CLUSTER = {"worker": ["a:1", "b:2"]}
 )
 def test_a_machine_that_is_none_of_the_cluster_is_refused_with_what_was_expected(name, task, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, **({"task": task} if task else {})}))
-    with pytest.raises(UserError, match="TF_CONFIG has the task .*; expected which of its machines this is") as error:
+    with pytest.raises(UserError, match="TF_CONFIG has the task .*; expected the type and index of this") as error:
         strategies.make_strategy(name)
     assert str(error.value).endswith('such as {"type": "worker", "index": 0}')

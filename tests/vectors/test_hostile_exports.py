@@ -45,9 +45,9 @@ def refusal(export):
     "content, named",
     [
         ("5", "holds a JSON int"),
-        ("[", "is no JSON that can be read"),
-        ("[" * 100_000, "is no JSON that can be read (RecursionError"),
-        ('{"max_seq_length": ' + "9" * 5000 + "}", "is no JSON that can be read (ValueError"),
+        ("[", "is not JSON that can be read"),
+        ("[" * 100_000, "is not JSON that can be read (RecursionError"),
+        ('{"max_seq_length": ' + "9" * 5000 + "}", "is not JSON that can be read (ValueError"),
         ("{}", "max_seq_length is None in export.json"),
         ('{"max_seq_length": "x"}', "max_seq_length is 'x' in export.json"),
         ('{"max_seq_length": -5}', "max_seq_length is -5 in export.json"),
@@ -112,7 +112,7 @@ def test_a_saved_model_of_other_signatures_is_refused(export):
     shutil.rmtree(export / "variables")
     module = Other()
     tf.saved_model.save(module, str(export), signatures={"other": module.embed})
-    assert "gives nothing, and no sentence vectors" in refusal(export)
+    assert "gives nothing, but no sentence vectors" in refusal(export)
     tf.saved_model.save(module, str(export), signatures={"serving_default": module.embed, "num_tokens": module.embed})
     assert "the export cannot embed these texts" in refusal(export) or "too many texts" in refusal(export)
     (export / "saved_model.pb").write_bytes(b"garbage")

@@ -41,7 +41,7 @@ def test_vectors_of_another_corpus_or_model_are_refused():
     texts = [b"x" * number + bytes([number]) for number in range(30)]
     vectors = embed(texts)[0] * 2.5  # the length of a vector does not matter
     check_vectors(vectors, iter(texts), embed, "x.npy")
-    with pytest.raises(UserError, match="has 30 vectors, and the corpus 29 texts"):
+    with pytest.raises(UserError, match="has 30 vectors, but the corpus has 29 texts"):
         check_vectors(vectors, iter(texts[1:]), embed, "x.npy")
     with pytest.raises(UserError, match="vectors of 2 numbers, and the model gives 3"):
         check_vectors(vectors[:, :2], iter(texts), embed, "x.npy")

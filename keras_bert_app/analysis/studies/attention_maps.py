@@ -60,12 +60,13 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         "attention_pieces.png": draw_attention(encoded.attention, pieces, focus, f"Attention between pieces: {title}"),
     }
     remarks = [
-        f"{len(pieces)} tokens, {len(units)} words with [CLS] and [SEP]. Between words: attention to a word is the "
-        "sum over its pieces, from a word the mean.",
-        f"Entropy (nats) and share are means over rows and heads; untrained: mean of {options.num_seeds} seeds; alike "
-        f"for all would give [CLS] and [SEP] {is_special.mean():.4f} and an entropy of {np.log(len(units)):.4f} nats.",
-        "Strongest: the largest weight of all heads of the layer between two words that are no neighbours (untrained: "
-        "of all seeds).",
+        f"{len(pieces)} tokens, {len(units)} words with [CLS] and [SEP]. In the maps between words, attention to a "
+        "word is the sum over its pieces, and attention from a word is the mean over its pieces.",
+        "entropy (in nats) and the share to [CLS] and [SEP] are means over rows and heads. untrained: the mean of "
+        f"{options.num_seeds} seeds. With equal attention to all words, the share would be {is_special.mean():.4f} "
+        f"and the entropy {np.log(len(units)):.4f} nats.",
+        "strongest: the largest weight between two words that are not neighbours, over all heads of the layer. For "
+        "untrained encoders, it is the largest weight over all heads of all seeds.",
     ]
     return Findings(
         "attention",
@@ -84,13 +85,13 @@ def _row(subject, texts):
     split_texts = input_texts.cut(subject.tokenizer, texts)
     row = (split_texts[0].pieces, split_texts[1].pieces if len(split_texts) > 1 else None)
     most = min(_MOST_TOKENS, subject.config.max_position_embeddings)
-    for text, pieces in zip(texts, row, strict=False):  # the row of one text has no segment B
+    for text, pieces in zip(texts, row, strict=False):  # for one text, the missing segment B is not checked
         if not pieces:
             raise UserError(f"the text {text!r} holds no word; give one with words")
     if row_length(row) > most:
         raise UserError(
-            f"the text comes to {row_length(row)} tokens; expected at most {most}, beyond which nobody sees anything "
-            "in a map: give one or two of its sentences"
+            f"the text has {row_length(row)} tokens; expected at most {most}, the limit of the model or of a map that "
+            "people can read; give one or two sentences of the text"
         )
     return split_texts, row
 
@@ -122,7 +123,7 @@ def entropy(attention: np.ndarray) -> np.ndarray:
 def _strongest(attention, is_special):
     """Finds the largest weight between two words that are not adjacent.
 
-    Returns (layer, head, from, to), or None without such a pair.
+    Returns (layer, head, from, to), or None if there is no such pair.
     """
     places = np.arange(len(is_special))
     is_pair = ~(is_special[:, None] | is_special) & (abs(places[:, None] - places) > 1)

@@ -20,7 +20,8 @@ from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
 
-_MOST_TRAINING = 1000  # sentences; their pairs stay in memory, and a few hundred weights need no more
+# Sentences. The vectors of their pairs stay in memory, and more sentences hardly help a few hundred weights.
+_MOST_TRAINING = 1000
 _FARTHEST = 10
 
 
@@ -30,7 +31,8 @@ class Training:
 
     Attributes:
         trees: list of treebank.Tree.
-        remark: str. A line that says which sentences of the file the trees are.
+        remark: str. The end of a sentence that begins with "the weights": how many sentences of the file the
+            weights come from.
     """
 
     trees: list
@@ -43,7 +45,8 @@ def read_training(subject: Subject, options: Options, dev_trees: list[treebank.T
     Args:
         subject: Subject. Sentences that do not fit into its positions are left out.
         options: Options. Uses train_file, dev_file and max_sentences.
-        dev_trees: list of treebank.Tree. The trees to measure on; they are checked too.
+        dev_trees: list of treebank.Tree. The trees to measure on. The function checks that one of their words has a
+            head.
 
     Returns:
         Training.
@@ -57,13 +60,13 @@ def read_training(subject: Subject, options: Options, dev_trees: list[treebank.T
     for path, given in ((options.train_file, trees), (options.dev_file, dev_trees)):
         if not any(np.any((tree.heads >= 0) & ~tree.is_punctuation()) for tree in given):
             raise UserError(
-                f"{path}: no word but punctuation of its {len(given):,} sentences has a head; expected sentences of "
-                "two words and more"
+                f"{path}: except for punctuation, no word of its {len(given):,} sentences has a head; give sentences "
+                "of at least two words"
             )
     return Training(
         trees,
-        f"weights from {len(trees):,} of the {len(read):,} sentences of {options.train_file} that were read, "
-        f"taken evenly; {left_out:,} of those were longer than the model's positions",
+        f"come from {len(trees):,} of the {len(read):,} sentences of {options.train_file} that were read, at equal "
+        f"steps. {left_out:,} of the sentences that were read are longer than the model's positions and do not count",
     )
 
 
@@ -89,7 +92,7 @@ def parser_table(
         (Table, list of str): the UAS of parser and baselines, and remarks.
     """
     gold_train, gold_dev = (Arcs(trees) for trees in (training.trees, dev_trees))
-    offset = max((float(np.mean(gold_train.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))[1]
+    offset = max((float(np.mean(gold_train.head_offsets == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))[1]
     weights = fit(gold_train, one_hot_distances(distances(gold_train)))
     by_distance = gold_dev.right_answers(weights[_distance_classes(distances(gold_dev))])
     untrained = []
@@ -98,7 +101,7 @@ def parser_table(
         untrained.append(right)
     right, num_weights = _attention_answers(subject, gold_train, gold_dev, log)
     baselines = {
-        f"fixed offset {offset:+d}": (1, gold_dev.away == offset, None),
+        f"fixed offset {offset:+d}": (1, gold_dev.head_offsets == offset, None),
         "distance alone": (len(weights), by_distance, None),
         "attention, untrained": (num_weights, np.mean(untrained, axis=0), float(np.std(np.mean(untrained, axis=1)))),
     }
@@ -120,7 +123,7 @@ def parser_table(
         words.append(f"{sentence_bootstrap.compared(difference)} {name} ({np.mean(answers):.4f})")
     return table, [
         f"Attention alone parses at {np.mean(right):.4f} ({sentence_bootstrap.written(gold_dev.interval(right))}), "
-        f"{', '.join(words)}; the offset and the {training.remark}. The root is not guessed."
+        f"{', '.join(words)}; the offset and the weights {training.remark}. The parser does not guess roots."
     ]
 
 
@@ -150,13 +153,13 @@ class Arcs:
         sizes: int64 [D]. The number of pairs of each dependent.
         gold: int64 [D]. The right pair of each dependent.
         counted: int64. The dependents that count for UAS: all but punctuation.
-        away: int64. The offset of the head of each counted dependent.
+        head_offsets: int64. The offset of the head of each counted dependent.
         sentences: int64. The tree of each counted dependent.
     """
 
     def __init__(self, trees: list[treebank.Tree]):
         self.trees, self.pairs = trees, []
-        starts, gold, away, is_counted, sentences, at = [], [], [], [], [], 0
+        starts, gold, head_offsets, is_counted, sentences, at = [], [], [], [], [], 0
         for number, tree in enumerate(trees):
             words = np.flatnonzero(tree.heads >= 0)
             candidates = np.array(
@@ -165,14 +168,16 @@ class Arcs:
             self.pairs.append(np.stack([np.repeat(words, candidates.shape[1]), candidates.ravel()]))
             starts.append(at + np.arange(len(words)) * candidates.shape[1])
             gold.append(starts[-1] + tree.heads[words] - (tree.heads[words] > words))
-            away.append(tree.heads[words] - words)
+            head_offsets.append(tree.heads[words] - words)
             is_counted.append(~tree.is_punctuation()[words])
             sentences.append(np.full(len(words), number))
             at += candidates.size
         self.starts, self.gold = np.concatenate(starts), np.concatenate(gold)
         self.sizes = np.diff(np.append(self.starts, at))
         self.counted = np.flatnonzero(np.concatenate(is_counted))
-        self.away, self.sentences = (np.concatenate(values)[self.counted] for values in (away, sentences))
+        self.head_offsets, self.sentences = (
+            np.concatenate(values)[self.counted] for values in (head_offsets, sentences)
+        )
 
     def log_shares(self, scores: np.ndarray) -> np.ndarray:
         """Computes the log softmax of scores over the candidates of each dependent.
@@ -201,7 +206,7 @@ class Arcs:
         return rivals[self.counted] == 1
 
     def interval(self, right: np.ndarray) -> tuple[float, float]:
-        """Returns the 95 % interval of the UAS of answers, float [counted].
+        """Returns the 95 % interval of the UAS of answers.
 
         Args:
             right: float [counted], 0 to 1. See right_answers.
@@ -215,7 +220,7 @@ class Arcs:
 def fit(arcs: Arcs, vectors: np.ndarray) -> np.ndarray:
     """Finds the weights that maximize the likelihood of the right heads.
 
-    The problem is convex, so the result depends on no seed.
+    The problem is convex, so the result does not depend on a seed.
 
     Args:
         arcs: Arcs.
@@ -280,12 +285,12 @@ def distances(arcs: Arcs) -> np.ndarray:
 
 
 def _distance_classes(values):
-    """int [pairs]: 21 classes of distances; those beyond 10 share a class with 10."""
+    """int [pairs]: 21 classes of distances. Distances beyond 10 or -10 are in the class of 10 or -10."""
     return np.clip(values, -_FARTHEST, _FARTHEST) + _FARTHEST
 
 
 def one_hot_distances(values: np.ndarray) -> np.ndarray:
-    """Encodes distances as one-hot vectors. Distances beyond 10 count as 10.
+    """Encodes distances as one-hot vectors. Distances beyond 10 or -10 count as 10 or -10.
 
     Args:
         values: int [pairs].

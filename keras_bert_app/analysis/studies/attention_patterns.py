@@ -67,7 +67,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     remarks = [
         f"{len(texts):,} sentences, {_num_tokens(texts):,} tokens; shares are means over the tokens that attend. "
         f"Untrained: {options.num_seeds} seeds. Heads are named layer-head, from 1.",
-        f"Entropy is in nats. Distances are taken over {distances.num_rows:,} of the tokens.",
+        f"Entropy is in nats. Distances between heads are means over {distances.num_rows:,} of the tokens.",
         *_verdicts(shares, bounds, uniform),
         input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES),
         *([left_out] if left_out else []),
@@ -94,8 +94,8 @@ def _pictures(name, shares, uniform, distances, clusters, kinds):
             shares,
             PATTERNS,
             uniform,
-            f"What heads attend to: {name}\ndashed line of the scale: attention "
-            "alike to all tokens; entropy as a share of what that has",
+            f"What heads attend to: {name}\ndashed line of the scale: equal attention to all tokens; the map of "
+            "entropy shows the entropy divided by that of equal attention",
         ),
         "patterns_heads.png": draw_heads(
             distances.matrix(),
@@ -163,7 +163,7 @@ def _corpus_shares(subject, texts, is_punctuation, log):
     """
     sums, sizes, distances = [], [], Distances()
     rows = [(text.pieces, None) for text in texts]
-    # Sentences come by length, so the distances use sentences at equal steps.
+    # encode_rows yields the sentences in the order of their lengths. Equal steps therefore take all lengths.
     every = max(1, _num_tokens(texts) // _MOST_DISTANCE_ROWS)
     for number, encoded in enumerate(
         reported(encode_rows(subject, rows, with_attention=True), len(rows), f"sentences through {subject.name}", log)
@@ -229,7 +229,7 @@ def _pattern_table(shares, bounds, others, uniform):
         (
             "to",
             "mean of heads",
-            "alike to all",
+            "equal to all",
             "untrained",
             "highest",
             "low",
@@ -313,20 +313,19 @@ def _verdicts(shares, bounds, uniform):
     by_layer = shares.mean(axis=1)
     most_special, broadest = int(np.argmax(by_layer[:, :2].sum(axis=1))) + 1, int(np.argmax(by_layer[:, -1])) + 1
     return [
-        f"Heads that give over half of their attention to one thing: {named or 'none'} (the whole 95 % interval is "
+        f"Heads with over half of their attention on one kind of token: {named or 'none'} (the whole 95 % interval is "
         "over half; sentences are drawn again with replacement).",
-        "Clark et al. found heads of BERT-base for the previous (4) and the next token (5): here "
-        f"{len(heads_by_pattern['previous'])} and "
-        f"{len(heads_by_pattern['next'])}"
+        "Clark et al. found heads of BERT-base for the previous (4) and the next token (5). This model has "
+        f"{len(heads_by_pattern['previous'])} and {len(heads_by_pattern['next'])}"
         + (
-            ", so it shows."
+            ": the finding shows here."
             if neighbours
-            else ", so it does not show."
+            else ": the finding does not show here."
             if bounds[1, ..., 3:5].max() < _MOST  # places of "previous" and "next"
-            else ", but some may be: it cannot be told."
+            else ", but the intervals of some heads reach half: the sentences do not decide it."
         ),
-        "They found over half of the attention of middle layers on [SEP], and the broadest heads in the first "
-        "layers: here most to "
-        f"[CLS] and [SEP] gives layer {most_special} ({by_layer[most_special - 1, :2].sum():.2f}, alike to all "
-        f"{uniform[:2].sum():.2f}), and the broadest is layer {broadest} of {len(shares)}.",
+        "Clark et al. found over half of the attention of middle layers on [SEP], and the broadest heads in the first "
+        f"layers. In this model, layer {most_special} gives the most attention to [CLS] and [SEP] "
+        f"({by_layer[most_special - 1, :2].sum():.2f}; with equal attention to all tokens {uniform[:2].sum():.2f}), "
+        f"and layer {broadest} of {len(shares)} has the highest entropy.",
     ]

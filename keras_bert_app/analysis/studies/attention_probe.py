@@ -201,13 +201,13 @@ def _drawn(options, train_trees, dev_trees, task, relations, seed):
         pairs_by_file.append(pairs_of(trees, task, relations, generator))
         if not len(pairs_by_file[-1].labels):
             raise UserError(
-                f"{path}: its {len(trees):,} sentences have no pair of words for {task!r}; expected longer sentences, "
-                "with relations other than punct"
+                f"{path}: its {len(trees):,} sentences have no pair of words for the question {task!r}; give longer "
+                "sentences, with relations other than punct"
             )
     if len(set(pairs_by_file[0].labels)) < 2:
         raise UserError(
-            f"{options.train_file}: all its pairs for {task!r} are {pairs_by_file[0].labels[0]!r}; "
-            "expected two kinds of them"
+            f"{options.train_file}: all its pairs for the question {task!r} have the label "
+            f"{pairs_by_file[0].labels[0]!r}; expected at least two labels; give more sentences"
         )
     return pairs_by_file
 
@@ -287,16 +287,18 @@ def _remarks(answers, relations, options, read):
     return [
         f"Attention is above majority, distance alone and untrained attention at {len(above)} of "
         f"{len(answers)} questions{': ' if above else ''}{', '.join(above)}. Coenen et al. report 85.8% for whether "
-        "and 71.9% for which (BERT-base, Penn Treebank).",
+        "two words are related and 71.9% for which relation it is (BERT-base, Penn Treebank).",
         *lines,
-        "Half of the pairs of the first two questions are related, by any relation but punct; punctuation is in none. "
-        "any pair: the others are drawn from the same sentence; as far apart: so that distance tells nothing. "
-        f"which relation: of the {len(relations)} most frequent ones, dependent and head being given.",
-        f"At most {MOST_PAIRS:,} pairs of each file, taken evenly; means over {options.num_seeds} seeds of the "
-        "pairs, of control tasks and of untrained encoders, and the standard deviation of attention's. "
-        "Which relation draws no pair, so that attention has no spread there, and one control task.",
-        "Control task (after Hewitt and Liang 2019): the first word of a pair, which is the dependent in the last "
-        "question, decides on a random answer, the same in both files. Intervals are of 95 %: sentences are drawn "
-        "again with replacement. They do not contain the choice of training sentences.",
+        "In the first two questions, half of the pairs are related, by any relation but punct. No pair contains "
+        'punctuation. Unrelated pairs come from the same sentence: "any pair" draws them at random, "as far apart" '
+        'draws them with the distances of the related pairs. "which relation" names one of the '
+        f"{len(relations)} most frequent relations of a given dependent and head.",
+        f"Each file gives at most {MOST_PAIRS:,} pairs, taken evenly. Figures are means over {options.num_seeds} seeds "
+        "of the pairs, of the control tasks and of the untrained encoders. spread is the standard deviation of the "
+        'accuracy of attention over seeds. "which relation" has the same pairs and one control task for all seeds, so '
+        "it has no spread.",
+        "Control task (after Hewitt and Liang 2019): each first word of a pair has one random answer, the same in "
+        "both files. In the last question this word is the dependent. Intervals cover 95 % and come from sentences "
+        "that are drawn again with replacement; the choice of the training sentences is not part of them.",
         "; ".join(read) + ".",
     ]

@@ -17,7 +17,7 @@ from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing import head_maps
 from keras_bert_app.terminal.progress import reported
 
-SUMMARY = "heads that look from a mention to its antecedent, beside the nearest mention and the nearest of its word"
+SUMMARY = "heads that look from a mention to its antecedent; baselines: nearest mention, nearest with the same word"
 NEEDS = ("dev_file",)
 
 _NUM_EXAMPLES = 6
@@ -61,7 +61,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
             if row[1]
         ],
         f"{subject.name}: how often each head finds an antecedent, of all mentions\n"
-        "the table counts the best head on others than it was chosen by\n"
+        "the table measures the best head on mentions that did not choose it\n"
         "dashed line of the scale: the better baseline",
     )
     columns = ("mention", "count", "head", "accuracy", "low", "high", "nearest", "same word")
@@ -184,7 +184,7 @@ def _examples_table(examples, best):
         for words, answers, is_right, right in examples[:_NUM_EXAMPLES]
     ]
     return Table(
-        f'What head {best[0] + 1}-{best[1] + 1}, the best at pronouns, looks at from "its"',
+        f'Strongest attention of head {best[0] + 1}-{best[1] + 1}, the best at pronouns, from "its"',
         ("text", "answer", "right"),
         rows,
     )
@@ -208,13 +208,14 @@ def _remarks(rows, options, left_out):
             else f"No kind of {_FEWEST} mentions or more has a head that is shown to be above both baselines."
         ),
         *(["; ".join(verdicts) + "."] if verdicts else []),
-        "A head's answer is the earlier mention whose head word the mention's head word attends to most; same word: "
-        "the nearest mention with the same head word, or else the nearest. All earlier mentions of the window are "
-        "candidates; only mentions with an antecedent in it are asked for.",
-        "Best heads are chosen in one half of the documents and counted in the other, both ways; of a kind that stands "
-        "in one document alone, in halves of its windows or else of its mentions. The ones named are the best on all. "
-        f"untrained: encoders of random weights ({options.num_seeds}), mean and standard deviation. Intervals are of "
-        "95 %: documents are drawn again with replacement, or the parts that are halved.",
-        f"{left_out:,} of the sentences were longer than the model's positions, and their mentions are nowhere "
-        "counted.",
+        "An attention head answers with the earlier mention whose head word gets most attention from the head word of "
+        'the mention. The baseline "same word" answers with the nearest mention that has the same head word, or else '
+        "with the nearest one. All earlier mentions of the window are candidates; only mentions with an antecedent in "
+        "the window count.",
+        "One half of the documents chooses the best head, and the other half measures it; then the halves change "
+        "roles. A kind of mention that occurs in only one document is halved by its windows, or else by its mentions. "
+        "The table names the head that is best on all documents. untrained and spread: mean and standard deviation of "
+        f"{options.num_seeds} encoders with random weights. Intervals cover 95 % and come from documents (or the parts "
+        "that were halved) that are drawn again with replacement.",
+        f"{left_out:,} of the sentences were longer than the model's positions; their mentions do not count.",
     ]

@@ -82,7 +82,7 @@ def check(options: Options) -> None:
     for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
         if getattr(options, name) and not getattr(options, other):
             raise UserError(
-                f"--{name}={getattr(options, name)}: --{other} is missing, without which no names are asked for; give "
+                f"--{name}={getattr(options, name)}: --{other} is missing; named entities need both files; give "
                 "both, or neither"
             )
 
@@ -118,13 +118,13 @@ def _tasks(subject, sources, log):
 
 
 def _untrained_answers(subject, sources, seeds, log):
-    """Trains probes of the mix of all layers of encoders with random weights.
+    """Trains probes that read the mix of all layers, for encoders with random weights.
 
     Returns a dict of task name -> float [n], the share of seeds with a right answer.
     """
     answers = {}
     for seed in seeds:
-        log(f"another encoder of random weights, seed {seed}")
+        log(f"probes of an encoder with random weights, seed {seed}")
         for name, (train, dev) in _tasks(untrained(subject, seed), sources, log).items():
             right, _ = mix_probe.right_answers(train, dev, range(len(train.vectors)), seed)
             answers.setdefault(name, []).append(right)
@@ -173,7 +173,7 @@ def _selectivity_table(answers):
                 ]
             )
     columns = ("task", "layer", "accuracy", "control", "low", "high", "selectivity", "low", "high", "seen types")
-    return Table("Selectivity: the accuracy less that of the control task", columns, rows)
+    return Table("Selectivity: the accuracy minus the accuracy of the control task", columns, rows)
 
 
 def _centre_table(answers):
@@ -235,16 +235,17 @@ def _remarks(answers, options, tasks, sources):
         )
     lines += [
         "One half of the documents of the dev file (or of its sentences, where there is one document) chooses the "
-        "layer; all accuracies are of the other half. Intervals are of 95 %: sentences are drawn again with "
-        "replacement. They do not contain the choice of training sentences.",
+        "layer; all accuracies are of the other half. Intervals cover 95 % and come from sentences that are drawn "
+        "again with replacement; the choice of the training sentences is not part of them.",
         "Control task (Hewitt and Liang 2019): each word, dependent or name gets a random label from the distribution "
         "of the labels, the same in both files and another for each seed. seen types: the share of dev items whose "
-        "word, dependent or name is in the training items, without which a control label cannot be known.",
+        "word, dependent or name is in the training items; only their control labels can be learned.",
         f"Probes with a hidden layer of {mix_probe.HIDDEN_SIZE}, {mix_probe.EPOCHS} epochs over "
         + ", ".join(f"{len(train.labels):,} items of {name}" for name, (train, _) in tasks.items())
-        + f"; mean and standard deviation over seeds ({options.num_seeds}). Layers are brought to one mean square "
-        "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and "
-        "names are given, only their label is asked for.",
+        + f"; mean and standard deviation (spread) over {options.num_seeds} seeds. All layers are scaled to the same "
+        "mean square before they are mixed. untrained: the mix of an encoder with random weights, which differ for "
+        "each seed. "
+        "The places of pairs and names are given; the probe predicts only their labels.",
         f"At most {span_items.MOST_ITEMS:,} items of each task and file, taken evenly. "
         + "; ".join(source.remark for pair in sources for source in pair if source)
         + ".",
@@ -269,16 +270,16 @@ def _order_remark(answers):
     measured = (
         "Centres of gravity: "
         + " < ".join(f"{name} {centres[name].mean():.2f}" for name in ordered)
-        + f" (of 0 to {num_layers}; a mix of all layers alike has {num_layers / 2:.1f}). "
+        + f" (from 0 to {num_layers}; a mix with equal shares has {num_layers / 2:.1f}). "
     )
     if len(next(iter(centres.values()))) < 2:
-        return measured + "One seed gives no interval of their distances, so that their order is not known."
+        return measured + "One seed gives no interval of their distances, so their order is not known."
     bounds = ", ".join(f"{low:.3f} to {high:.3f}" for low, high in gaps)
     verdict = (
-        "In the order of Tenney et al."
+        "They are in the order of Tenney et al."
         if all(low > 0 for low, _ in gaps)
-        else f"Tenney et al. found {' < '.join(names)}, which cannot be told from these seeds."
+        else f"Tenney et al. found {' < '.join(names)}; these seeds do not decide it."
         if all(high > 0 for _, high in gaps)
-        else f"Not in the order of Tenney et al., {' < '.join(names)}."
+        else f"They are not in the order of Tenney et al., {' < '.join(names)}."
     )
     return f"{measured}{verdict} 95 % intervals of the distances over seeds: {bounds}."

@@ -122,7 +122,9 @@ def _scored(subject, examples, path, log):
         if all(len(ending) and len(beginning) + len(ending) <= room(subject) for beginning, ending in row)
     ]
     if not kept:
-        raise UserError(f"{path}: no example fits into the model's {room(subject)} pieces")
+        raise UserError(
+            f"{path}: no example fits into the model's {room(subject)} pieces; give shorter beginnings and endings"
+        )
     left_out = len(examples) - len(kept)
     examples, rows = [examples[number] for number in kept], [rows[number] for number in kept]
     pairs = [pair for row in rows for pair in row]
@@ -141,7 +143,7 @@ def _tables(scored, results, intervals):
             [[name, result, *intervals.get(name, (None, None))] for name, result in results.items()],
         ),
         Table(
-            "Some that went wrong",
+            'Some wrong answers of "ending, a piece"',
             ("beginning", "chosen", "right"),
             [
                 [
@@ -158,14 +160,15 @@ def _tables(scored, results, intervals):
 def _remarks(subject, scored, chosen, baseline):
     remarks = [
         *([] if chosen is None else [_verdict(chosen, baseline, len(scored.labels))]),
-        f"{_CHOSEN}: of the three ways to score, the one that is best on one half of the beginnings is counted on the "
-        "other half, both ways. Intervals are Wilson's, of 95 %.",
+        f"{_CHOSEN}: one half of the beginnings chooses the best of the three ways to score, and the other half "
+        'measures it; then the halves change roles. The score of "ending, a piece" is the mean over the pieces of the '
+        "ending. Intervals are Wilson's and cover 95 %.",
         "Nothing was trained. If n endings share the highest score, the right one among them counts 1/n.",
     ]
     if scored.left_out:
         remarks.append(
-            f"{scored.left_out:,} beginnings with an ending of no piece or of more than {room(subject)} in all are "
-            "left out."
+            f"{scored.left_out:,} beginnings are left out: one of their endings has no piece, or beginning and ending "
+            f"have more than {room(subject)} pieces."
         )
     return remarks
 
@@ -175,12 +178,12 @@ def _verdict(share, baseline, count):
     if high < baseline:
         verdict = "shows: the model is below the best baseline"
     elif low <= baseline:
-        verdict = "cannot be told: the model is not to be told apart from the best baseline"
+        verdict = "is not decided: the model is not distinguishable from the best baseline"
     else:
-        verdict = "shows in part: above the baselines, yet " if share < 0.5 else "does not show: "
+        verdict = "shows in part: the model is above the baselines, but " if share < 0.5 else "does not show: "
         verdict += f"{share:.0%} of the answers are right"
     return (
-        f"The literature's failure, no commonsense without training for it, {verdict} ({share:.4f} against "
+        f"The literature's finding, no commonsense without fine-tuning, {verdict} ({share:.4f} against "
         f"{baseline:.4f}, 95 % interval {low:.4f} to {high:.4f})."
     )
 
@@ -216,7 +219,7 @@ def right_shares(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _read(path, most):
-    """list of multiple_choice.Example, each with its label."""
+    """Reads a list of multiple_choice.Example, each with its label."""
     extension = os.path.splitext(path)[1]
     if extension not in _TASKS:
         raise UserError(

@@ -15,8 +15,8 @@ features.npz has T tokens of R texts with W words:
     token_ids: int32 [T].
     token_characters: int32 [T, 2]. -1 for [CLS] and [SEP].
     word_splits: int64 [R + 1]. The first word of each text.
-    word_tokens: int32 [W, 2]. Places in the text.
-    word_characters: int32 [W, 2].
+    word_tokens: int32 [W, 2]. The tokens of each word, counted from 0 for [CLS] of its text, the end exclusive.
+    word_characters: int32 [W, 2]. The characters of the line that each word stands for, the end exclusive.
 """
 
 import io
@@ -84,8 +84,8 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     num_values = num_tokens * len(layers) * subject.config.hidden_size
     if num_values > _MOST_VALUES:
         raise UserError(
-            f"{options.input_file}: its vectors of {len(layers)} layers would be {num_values * 4 / 1e9:.1f} GB, kept "
-            f"in memory, and at most {_MOST_VALUES * 4 / 1e9:.1f} are; give fewer --layers, or "
+            f"{options.input_file}: its vectors of {len(layers)} layers would be {num_values * 4 / 1e9:.1f} GB in "
+            f"memory; expected at most {_MOST_VALUES * 4 / 1e9:.1f} GB; give fewer --layers, or "
             f"--max_sentences={len(rows) * _MOST_VALUES // num_values}"
         )
     log(f"features: {len(rows):,} texts, {num_tokens:,} tokens, {len(layers)} layers")
@@ -99,7 +99,8 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         f"{len(rows):,} texts, {num_tokens:,} tokens with [CLS] and [SEP], {len(arrays['word_tokens']):,} words; "
         f"{num_cut:,} texts of more than {subject.config.max_position_embeddings} tokens lost their last words.",
         "In features.npz the tokens of text i are vectors[row_splits[i]:row_splits[i + 1]].",
-        "Mean cosine: between two tokens at random; near 1, all vectors point one way, and cosines say little.",
+        "mean cosine: the mean over all pairs of tokens. Near 1, all vectors point in nearly the same direction, and "
+        "cosines say little.",
     ]
     files = {
         "features.npz": file.getvalue(),
@@ -131,11 +132,11 @@ def checked_layers(layers: Sequence[str], num_layers: int) -> list[int]:
     for layer in layers:
         if not re.fullmatch(r"-?\d+", layer) or not -num_layers - 1 <= int(layer) <= num_layers:
             raise UserError(
-                f"--layers={layer} is not there; expected {-num_layers - 1} to {num_layers}, where 0 is the "
-                "embeddings' output and -1 the last layer"
+                f"--layers={layer} is no layer of the model; expected {-num_layers - 1} to {num_layers}; 0 is the "
+                "embeddings' output, and -1 the last layer"
             )
     if not layers:
-        raise UserError("--layers names none; give numbers between commas, such as -1,-2")
+        raise UserError("--layers is empty; give numbers with commas between them, such as -1,-2")
     return [int(layer) for layer in layers]
 
 
@@ -143,10 +144,10 @@ def _read(subject, options):
     """(list of Row, number of rows that lost words)."""
     lines = [line for _, line in itertools.islice(lines_of(options.input_file), options.most_sentences() or None)]
     if not lines:
-        raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
+        raise UserError(f"{options.input_file}: has no line; give a file with one text in each line")
     matches = [_PAIR.fullmatch(line) for line in lines]
     if any(matches):
-        require_segments(subject.config, f"{options.input_file}: has pairs of texts")
+        require_segments(subject.config, f"{options.input_file} has pairs of texts")
     firsts = input_texts.cut(
         subject.tokenizer, [match[1] if match else line for match, line in zip(matches, lines, strict=True)]
     )

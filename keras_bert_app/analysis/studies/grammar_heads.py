@@ -23,7 +23,9 @@ NEEDS = ("dev_file",)
 
 DIRECTIONS = ("dependent->head", "head->dependent")
 _LONGEST_OFFSET = 10
-_FEWEST = 50  # words of a relation; with fewer words the best of many heads may be only the luckiest one
+# Each half of the trees needs half of these words of a relation. With fewer words, the best of many heads may be only
+# the luckiest one.
+_FEWEST = 50
 _MOST_MAPS = 8
 ALL = "(all but punct)"
 
@@ -67,7 +69,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Table(
             "The best head at each relation",
             (
-                *("relation", "words", "head", "accuracy", "low", "high", "offset", "its accuracy"),
+                *("relation", "words", "head", "accuracy", "low", "high", "offset", "accuracy of the offset"),
                 *("difference low", "high", "untrained", "spread"),
             ),
             rows,
@@ -88,7 +90,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
 
 def _picture(subject, rows, names, words, accuracy, best_heads):
     """PNG: maps of all heads for the first relations of the table."""
-    offset_accuracy = _accuracy(words.away, words).max(axis=0)  # [R]
+    offset_accuracy = _accuracy(words.by_offset, words).max(axis=0)  # [R]
     return head_maps.draw_head_maps(
         [
             (
@@ -99,7 +101,7 @@ def _picture(subject, rows, names, words, accuracy, best_heads):
             for row in rows[1 : _MOST_MAPS + 1] or rows
         ],
         f"{subject.name}: how often each head finds the word's head, of all words\n"
-        "the table counts the best head on other words than it was chosen by\n"
+        "the table measures the best head on words that did not choose it\n"
         "dashed line of the scale: the best fixed offset",
     )
 
@@ -128,15 +130,15 @@ class Words:
     Attributes:
         sentences: int64 [T]. The number of each word's tree.
         is_of: bool [T, R]. Whether each word has each relation. All words have ALL.
-        away: bool [T, offsets]. Whether the word's head stands at each offset.
+        by_offset: bool [T, offsets]. Whether the word's head stands at each offset.
     """
 
     sentences: np.ndarray
     is_of: np.ndarray
-    away: np.ndarray
+    by_offset: np.ndarray
 
-    def halves(self) -> np.ndarray:
-        """Returns bool [T]: the half of each word; the trees of even number are one half."""
+    def half_of_word(self) -> np.ndarray:
+        """Returns bool [T]: the half of each word. True for words of trees with odd numbers."""
         return self.sentences % 2 == 1
 
 
@@ -150,14 +152,14 @@ def words_of(trees: list[treebank.Tree], names: list[str]) -> Words:
     Returns:
         Words.
     """
-    number_of, sentences, is_of, away = {name: at for at, name in enumerate(names)}, [], [], []
+    number_of, sentences, is_of, by_offset = {name: at for at, name in enumerate(names)}, [], [], []
     for number, tree in enumerate(trees):
-        of_tree = relations_of(tree, number_of) > 0
-        counts = of_tree[:, number_of[ALL]]
+        has_relation = relations_of(tree, number_of) > 0
+        counts = has_relation[:, number_of[ALL]]
         sentences += [number] * int(counts.sum())
-        is_of.append(of_tree[counts])
-        away.append((tree.heads == np.arange(len(tree)) + offsets()[:, None]).T[counts])
-    return Words(np.array(sentences, np.int64), np.concatenate(is_of), np.concatenate(away))
+        is_of.append(has_relation[counts])
+        by_offset.append((tree.heads == np.arange(len(tree)) + offsets()[:, None]).T[counts])
+    return Words(np.array(sentences, np.int64), np.concatenate(is_of), np.concatenate(by_offset))
 
 
 def head_answers(subject: Subject, trees: list[treebank.Tree], log: Callable[[str], None]) -> np.ndarray:
@@ -245,13 +247,13 @@ def _row(name, relation, words, is_right, untrained):
         (cells, (direction, layer, head) of the best head).
     """
     asked = words.is_of[:, relation]
-    half, sentences, away = words.halves()[asked], words.sentences[asked], words.away[asked]
+    half, sentences, head_is_at = words.half_of_word()[asked], words.sentences[asked], words.by_offset[asked]
     best = np.unravel_index(is_right[asked].sum(axis=0).argmax(), is_right.shape[1:])
-    offset, (direction, layer, head) = offsets()[away.sum(axis=0).argmax()], map(int, best)
+    offset, (direction, layer, head) = offsets()[head_is_at.sum(axis=0).argmax()], map(int, best)
     row = [name, int(asked.sum()), f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}"]
-    if len(np.unique(half)) < 2:  # one half has no word to choose or to count
+    if len(np.unique(half)) < 2:  # all words are in one half, so no other half can choose the head
         return [*row, None, None, None, f"{offset:+d}", *[None] * 5], (direction, layer, head)
-    right, by_offset = (split_halves.cross_half_answers(answer[asked], half) for answer in (is_right, words.away))
+    right, by_offset = (split_halves.cross_half_answers(answer[asked], half) for answer in (is_right, words.by_offset))
     random = [split_halves.cross_half_answers(answer[asked], half).mean() for answer in untrained]
     return [
         *row,
@@ -276,19 +278,19 @@ def _remarks(rows, options, left_out):
     verdict = (
         f": {named}. "
         if above
-        else ", which cannot be told here. "
+        else ": these sentences do not decide it. "
         if unknown or len(rows) == 1
         else ": Clark et al.'s finding does not show here. "
     )
     return [
         f"{len(above)} of {len(rows) - 1} relations have a head above the best fixed offset, {far} of them by 10 "
         f"points or more{verdict}"
-        f"{len(below)} are below it{': ' if below else ''}{', '.join(below)}; {unknown} are not to be told apart. "
-        "The 95 % interval of the difference decides; where nothing differs, 2.5 % of the relations are above.",
-        "Layer-head from 1. Best head and offset are chosen on one half of the sentences and counted on the other, "
-        "both ways; the ones named are the best on all. untrained: the same of encoders of random weights "
-        f"({options.num_seeds}), mean and standard deviation. Intervals: sentences are drawn again with replacement, "
-        "the choices stay.",
-        f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out:,} sentences were longer than "
-        "the model's positions, and are nowhere counted.",
+        f"{len(below)} are below it{': ' if below else ''}{', '.join(below)}; {unknown} are not decided. The 95 % "
+        "interval of the difference decides; if nothing differed, 2.5 % of the relations would be above by chance.",
+        "Heads are named layer-head, from 1. One half of the sentences chooses the best head and offset, and the other "
+        "half measures them; then the halves change roles. The table names the head and the offset that are best on "
+        f"all sentences. untrained and spread: mean and standard deviation of {options.num_seeds} encoders with random "
+        "weights. Intervals come from sentences that are drawn again with replacement, with the same choices.",
+        f"The table has the relations with at least {_FEWEST // 2} words in each half, without root and punct. "
+        f"{left_out:,} sentences were longer than the model's positions and do not count.",
     ]

@@ -30,8 +30,8 @@ SUMMARY = (
 NEEDS = ()
 MODEL_FROM = "workdir"
 
-PERCENTS = tuple(range(0, 101, 10))  # 100 % shows what all heads together are worth
-_KEPT = 0.9  # the remark says how many heads can be closed while this share of their worth stays
+PERCENTS = tuple(range(0, 101, 10))  # the scores at 0 and 100 % differ by the worth of all heads together
+_KEPT = 0.9  # the remark says how many heads can be closed while this share of the worth of all heads remains
 
 
 check = head_tasks.check
@@ -80,8 +80,8 @@ def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -
     }
     remarks = [
         f"{task.data}. Importance is divided by the l2 norm of its layer; random orders: {options.num_seeds} seeds. "
-        f"Intervals of accuracy are Wilson's for {task.num_scored:,} answers, of 95 %. "
-        "Heads are closed by gates of 0; all heads of a layer may go, its residual stream stays.",
+        f"Intervals of accuracy are Wilson's for {task.num_scored:,} answers and cover 95 %. "
+        "A gate of 0 closes a head. All heads of a layer may be closed; its residual connection stays.",
         _verdict(main_score, *curves[main_score], task.is_better_high),
         *task.remarks,
     ]
@@ -237,7 +237,7 @@ def _head_table(head_importance, counts):
 
 
 def _verdict(name, ours, random, is_better_high):
-    """A remark: how many heads can go at a small loss, and whether importance beats random orders.
+    """A remark: how many heads can be closed at a small loss, and whether importance beats random orders.
 
     Args:
         name: str. The name of the score.
@@ -249,8 +249,8 @@ def _verdict(name, ours, random, is_better_high):
     worth = ours[0] - ours[-1]
     if worth <= 0:
         return (
-            f"All heads together are worth nothing: {name} {sign * ours[0]:.4f} with them, {sign * ours[-1]:.4f} "
-            "without any."
+            f"All heads together do not improve the score: {name} is {sign * ours[0]:.4f} with all heads, "
+            f"{sign * ours[-1]:.4f} with none."
         )
 
     def most(scores):
@@ -259,14 +259,16 @@ def _verdict(name, ours, random, is_better_high):
 
     means, gains = random.mean(axis=1), np.mean(ours[1:-1]) - np.mean(random[1:-1], axis=0)
     low, high = seed_interval(gains)
-    shows = "shows" if low > 0 else "does not show" if high < 0 else "cannot be told from so few random orders"
-    bounds = f", 95 % interval of its lead over their mean {low:.4f} to {high:.4f}" if np.isfinite(low) else ""
+    shows = "shows" if low > 0 else "does not show" if high < 0 else "is not decided by so few random orders"
+    bounds = (
+        f"; 95 % interval of the lead of importance over the random mean {low:.4f} to {high:.4f}"
+        if np.isfinite(low)
+        else ""
+    )
     return (
         f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. "
-        f"{_KEPT:.0%} of that difference is kept with {most(ours)} % of the heads closed by importance, "
-        f"with {most(means)} % at random. "
-        f"The finding that importance beats chance {shows}. Its mean {name} over 10 to 90 % is "
-        f"{sign * np.mean(ours[1:-1]):.4f}, of random orders "
-        f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}"
-        f"{bounds}."
+        f"{_KEPT:.0%} of that difference remains with {most(ours)} % of the heads closed by importance, and with "
+        f"{most(means)} % closed at random. The finding that importance beats chance {shows}. The mean {name} with 10 "
+        f"to 90 % closed is {sign * np.mean(ours[1:-1]):.4f} by importance, {sign * np.mean(random[1:-1]):.4f} in "
+        f"random orders and {sign * np.mean(random[1:-1], axis=0).max():.4f} in the best random order{bounds}."
     )

@@ -27,7 +27,7 @@ from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.training.evaluation import wilson_interval
 
-SUMMARY = "heads removed for real: parameters, latency and score beside the whole model's (--input_file or --workdir)"
+SUMMARY = "heads removed from the weights: parameters, latency and score before and after (--input_file or --workdir)"
 NEEDS = ()
 MODEL_FROM = "workdir"
 
@@ -45,7 +45,7 @@ def check(options: Options) -> None:
         UserError: the options name no data to score heads on, or no valid share of heads to remove.
     """
     if not 0 < options.prune_percent < 100:
-        raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the share of heads that go")
+        raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the percentage of heads to remove")
     head_tasks.check(options)
 
 
@@ -144,7 +144,7 @@ def _table(task, smaller, scores, costs, length, options):
         for name, model, (size, milliseconds) in zip(("whole", "pruned"), (task.model, smaller), costs, strict=True)
     ]
     rows.append(
-        ["whole, those heads closed", *[None] * (4 + len(_NUM_ROWS)), *(scores["closed"][key] for key in names)]
+        ["whole, these heads closed", *[None] * (4 + len(_NUM_ROWS)), *(scores["closed"][key] for key in names)]
     )
     return Table(f"{options.prune_percent} % of the heads removed", columns, rows)
 
@@ -154,12 +154,11 @@ def _remarks(surgery_line, difference, costs):
     times = zip(*(milliseconds for _, milliseconds in costs), strict=True)
     speeds = " and ".join(f"{whole / pruned:.2f}" for whole, pruned in times)
     return [
-        f"{surgery_line}. States of the pruned encoder and of the whole one with those heads closed differ by up to "
-        f"{difference:.1e}, {fits} {_SAME:.0e}.",
-        "MB and ms: of each encoder alone, without the output layer, exported over ids as a SavedModel: all its files, "
-        "and a call of it loaded again, rows x tokens, "
-        f"median of {pruned_exports.REPEATS} calls, each in turn with the other's. "
-        f"The pruned one is {speeds} times as fast.",
+        f"{surgery_line}. With these heads closed, the states of the whole encoder differ from those of the pruned "
+        f"encoder by at most {difference:.1e}, {fits} {_SAME:.0e}.",
+        "MB and ms are those of the encoders alone, without the output layer, exported as SavedModels that take ids. "
+        f"MB counts all files. ms is the median of {pruned_exports.REPEATS} calls with rows x tokens, after some calls "
+        f"that do not count; the calls of both encoders alternate. The pruned encoder is {speeds} times as fast.",
     ]
 
 

@@ -54,13 +54,15 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     sums, means, lengths = (
         np.array([measure(score) for score in scores]).reshape(2, -1) for measure in (np.sum, np.mean, len)
     )
-    measures = {"pseudo-log-likelihood": sums, "the same a piece": means, "baseline: fewer pieces": -lengths}
+    measures = {"pseudo-log-likelihood": sums, "the same per piece": means, "baseline: fewer pieces": -lengths}
     remarks = ["A pair with two equal scores counts half."]
     if options.input_file:
         measures["baseline: unigrams"], num_pieces = _unigram_scores(subject, options, pieces)
-        remarks.append(f"Unigrams: by the {num_pieces:,} pieces of {options.input_file}.")
+        remarks.append(f"The unigram baseline counts the {num_pieces:,} pieces of {options.input_file}.")
     if left_out:
-        remarks.append(f"{left_out:,} pairs with a sentence of no piece or of more than {room(subject)} are left out.")
+        remarks.append(
+            f"{left_out:,} pairs are left out: a sentence has no piece, or more than {room(subject)} pieces."
+        )
     results = {name: accuracy(*both) for name, both in measures.items()} | {_CHANCE: 0.5}
     intervals = {name: wilson_interval(result, len(pairs)) for name, result in results.items() if name != _CHANCE}
     remarks.append(_verdict(results, intervals["pseudo-log-likelihood"]))
@@ -83,7 +85,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
 def _verdict(results, interval):
     low, high = interval
     best = max(result for name, result in results.items() if name.startswith("baseline"))
-    relation = "above" if low > best else "below" if high < best else "not to be told apart from"
+    relation = "above" if low > best else "below" if high < best else "not distinguishable from"
     return (
         f"Pseudo-log-likelihood is {relation} the best baseline ({best:.4f}): {results['pseudo-log-likelihood']:.4f}, "
         f"95 % interval {low:.4f} to {high:.4f} (Wilson)."
@@ -101,7 +103,8 @@ def _fitting_pairs(subject, options):
     ]
     if not kept:
         raise UserError(
-            f"{options.pairs_file}: no pair fits into the model's {room(subject)} pieces; give shorter sentences"
+            f"{options.pairs_file}: no pair has two sentences of 1 to {room(subject)} pieces, which the model can "
+            "read; give shorter sentences"
         )
     left_out = len(pairs) - len(kept)
     pairs, good, bad = ([side[number] for number in kept] for side in (pairs, good, bad))

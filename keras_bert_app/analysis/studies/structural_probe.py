@@ -34,7 +34,7 @@ SUMMARY = "trees in the vectors, by layer: distances and depths after a linear m
 NEEDS = ("train_file", "dev_file")
 
 _HEADINGS = ("UUAS", "distance Spearman", "root accuracy", "depth Spearman")  # headings for tree_scores.MEASURES
-_FAR = 0.1  # the lower bound of a difference that a remark calls far
+_FAR = 0.1  # if all leads are surely above this, the remark says that the finding of the paper holds
 _NUM_DRAWN, _DRAWN_LENGTHS = 4, range(9, 15)
 
 
@@ -104,7 +104,7 @@ def _read(subject, path, max_sentences):
     """
     trees, left_out = encoded_sentences.fitting(subject, treebank.read_trees(path, max_sentences), path)
     if not any(len(tree) > 1 for tree in trees):
-        raise UserError(f"{path}: each of its {len(trees):,} sentences is of one word; expected longer ones")
+        raise UserError(f"{path}: each of its {len(trees):,} sentences has one word; expected longer ones")
     return trees, f"{path}: {len(trees):,} trees, {left_out:,} more were longer than the model's positions"
 
 
@@ -120,8 +120,8 @@ def _reported(options, dev_trees, groups):
     )
     if is_reported is None:
         raise UserError(
-            f"{options.dev_file}: less than two of its {len(dev_trees):,} sentences have two words that hang "
-            "together, punctuation aside; expected two at least, one to choose the layer and one to measure it"
+            f"{options.dev_file}: less than two of its {len(dev_trees):,} sentences have a dependency other than "
+            "punctuation; expected at least two, one to choose the layer and one to measure it"
         )
     return is_reported
 
@@ -192,8 +192,7 @@ def _pictures(rank, trained, control, untrained, chain, by_length, drawn_trees):
         ),
         "structural_probe_trees.png": tree_pictures.draw_trees(
             drawn_trees,
-            f"{trained.name}: gold trees above, below the minimum spanning tree of the distances at layer "
-            f"{trained.layer}",
+            f"{trained.name}: gold trees above the words, predicted trees of layer {trained.layer} below the words",
         ),
     }
 
@@ -240,28 +239,29 @@ def _remarks(options, trained, control, untrained, chain, control_baseline, read
         )
         + f". {_verdict(list(bounds.values()))}",
         f"Selectivity at layer {best}: {uuas[best] - control_uuas:.4f} ({sentence_bootstrap.written(selectivity)}). "
-        f"The probe finds {control_uuas:.4f} of the edges of control trees, in which each word type hangs from the "
-        "first or from the last word by chance, the same in both files (after Hewitt and Liang 2019, who have such a "
-        f"task for edges); all words joined to the first one get {control_baseline:.4f} of those.",
+        f"The probe finds {control_uuas:.4f} of the edges of control trees, in which the head of each word type "
+        "is the first or the last word, drawn at random, the same in both files (after a task for edges by Hewitt and "
+        f"Liang 2019). Joining all words to the first one finds {control_baseline:.4f} of them.",
         "One half of the documents of the dev file (or of its sentences, where there is one document) chooses the "
-        "layers; all scores are of the other half. Intervals are of 95 %: sentences are drawn again with replacement. "
-        "They do not contain the choice of training sentences.",
-        f"Mean and standard deviation over seeds ({options.num_seeds}); untrained: another encoder of random weights "
-        f"for each. Probes learn in {tree_probe.MOST_EPOCHS} epochs and {tree_probe.MOST_STEPS:,} steps of "
-        f"{tree_probe.BATCH_SIZE} at most. {'; '.join(read)}, which are nowhere counted.",
-        "Layer 0 is the embeddings. UUAS and root accuracy leave punctuation aside; Spearman is the mean over "
+        "layers; all scores are of the other half. Intervals cover 95 % and come from sentences that are drawn again "
+        "with replacement; the choice of the training sentences is not part of them.",
+        f"Mean and standard deviation over seeds ({options.num_seeds}); untrained: another encoder with random "
+        f"weights for each. Probes are trained for at most {tree_probe.MOST_EPOCHS} epochs and "
+        f"{tree_probe.MOST_STEPS:,} steps of {tree_probe.BATCH_SIZE} sentences. {'; '.join(read)}. The longer trees do "
+        "not count.",
+        "Layer 0 is the embeddings. UUAS and root accuracy ignore punctuation; Spearman is the mean over "
         "sentences of a length, then over lengths 5 to 50. "
-        "neighbours: distance and depth of a chain from the first word on.",
+        "neighbours: distances and depths in a chain that starts at the first word.",
     ]
 
 
 def _verdict(bounds):
-    """Says whether the finding shows, from the intervals of the differences from all baselines."""
+    """Says whether the finding shows. bounds are the intervals of the leads over all baselines."""
     lowest = min(low for low, _ in bounds)
     if lowest > _FAR:
-        return f"The lead is above {_FAR:g} over each of them, as Hewitt and Manning found."
+        return f"The lead over each of them is more than {_FAR:g}, as Hewitt and Manning found."
     if lowest > 0:
-        return "It is above each of them: Hewitt and Manning's finding shows."
+        return "The probe is above each of them: Hewitt and Manning's finding shows."
     if any(high < 0 for _, high in bounds):
         return "Hewitt and Manning's finding does not show here."
-    return "Hewitt and Manning's finding cannot be told here."
+    return "These sentences do not decide Hewitt and Manning's finding."

@@ -24,7 +24,7 @@ from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.training.evaluation import wilson_interval
 
-SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and what it says instead"
+SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and the pieces it expects"
 NEEDS = ()
 
 _SHOWN, _AROUND = 20, 6
@@ -41,7 +41,7 @@ def check(options: Options) -> None:
         UserError: neither text nor input_file is set.
     """
     if not options.input_file and not options.text:
-        raise UserError("--text is missing; give that, or --input_file with texts")
+        raise UserError("--text is missing; give --text, or --input_file with texts")
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
@@ -70,8 +70,8 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     unigram_mean = np.mean([unigrams[piece] for row in pieces for piece in row])
     tables = [_surprise_table(subject, pieces, bits)]
     remarks = [
-        f"{len(texts):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts, "
-        f"counted once more, {unigram_mean:.2f}.",
+        f"{len(texts):,} texts. The mean surprisal is {mean:.2f} bits per piece. The frequencies of the pieces in "
+        f"these texts, with add-one smoothing, would give {unigram_mean:.2f}.",
         read_remark,
         *([left_out] if left_out else []),
     ]
@@ -80,13 +80,13 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         (
             "mean surprisal, bits a piece",
             {"masked LM": float(mean)},
-            {"how often each stands here": float(unigram_mean)},
+            {"frequency in these texts": float(unigram_mean)},
         )
     ]
     intervals = {}
     planted, places = plant(pieces, subject.tokenizer.vocabulary, options.seed)
     if len(planted) > 1:
-        log("the same with a piece changed in each text")
+        log("scoring the texts again, each with a planted piece")
         results = _planted_accuracy(subject, planted, places, unigrams, log)
         intervals = {name: wilson_interval(result, len(planted)) for name, result in results.items()}
         intervals.pop("baseline: chance")
@@ -105,19 +105,17 @@ def _verdict(results, interval):
     ours, *baselines = results.values()
     low, high = interval
     best = max(baselines)
-    words = (
-        "better than" if low > best else "worse than" if high < best else "in a way that is not to be told apart from"
-    )
+    relation = "above" if low > best else "below" if high < best else "not distinguishable from"
     return (
-        f"Surprise finds what does not belong {words} its best baseline ({best:.4f}): {ours:.4f}, 95 % interval "
-        f"{low:.4f} to {high:.4f} (Wilson)."
+        f"The most surprising piece is the planted one in {ours:.4f} of the texts (95 % interval {low:.4f} to "
+        f"{high:.4f}, Wilson), {relation} the best baseline ({best:.4f})."
     )
 
 
 def _sentences(options):
     """(list of str, remark on what was read)."""
     if options.text and options.input_file:
-        return [options.text], "--text was read, and --input_file was not."
+        return [options.text], "--text was read; --input_file was not used."
     if options.text:
         return [options.text], "--text was read."
     sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
@@ -134,7 +132,7 @@ def _surprise_table(subject, pieces, bits):
         [float(bits[text][place]), *_shown(subject.tokenizer, pieces[text], place), guess, share]
         for (text, place), (guess, share) in zip(shown, guesses, strict=True)
     ]
-    columns = ("bits", "before", "piece", "after", "expected", "with")
+    columns = ("bits", "before", "piece", "after", "expected", "probability")
     return Table(f"Most surprising of {len(places):,} pieces", columns, rows, digits=2)
 
 
@@ -171,30 +169,30 @@ def plant(pieces: list[np.ndarray], vocabulary: list[str], seed: int) -> tuple[l
             rows.append(row.copy())
             chosen.append(int(generator.choice(whole)))
     taken = np.array([row[at] for row, at in zip(rows, chosen, strict=True)], np.int32)
-    planted, where = [], []
+    planted, positions = [], []
     for number, (row, at) in enumerate(zip(rows, chosen, strict=True)):
         others = np.flatnonzero(taken != taken[number])
         if len(others):
             row[at] = taken[generator.choice(others)]
             planted.append(row)
-            where.append(at)
-    return planted, where
+            positions.append(at)
+    return planted, positions
 
 
-def hits(scores: list[np.ndarray], where: list[int]) -> float:
-    """Computes how often the highest score of a text stands at a given place.
+def hits(scores: list[np.ndarray], positions: list[int]) -> float:
+    """Computes how often the highest score of a text is at the given place.
 
     If n places share the highest score, the given one among them counts 1/n.
 
     Args:
         scores: list of float arrays, one for each text.
-        where: list of int. The place in each text.
+        positions: list of int. The place in each text.
 
     Returns:
         float, 0 to 1.
     """
     return float(
-        np.mean([(row[at] == row.max()) / np.sum(row == row.max()) for row, at in zip(scores, where, strict=True)])
+        np.mean([(row[at] == row.max()) / np.sum(row == row.max()) for row, at in zip(scores, positions, strict=True)])
     )
 
 

@@ -1,9 +1,9 @@
 """Senses of words: clusters of a word's vectors, and how far context moves the vectors.
 
-The corpus has no labels of senses, so two other scores replace them. The first is the silhouette of clusters: k-means
-of vectors of length 1, by cosine, with the best number of clusters from 2 to 5. The second is how often the nearest
-vector is of the same document. In one document a word mostly has one sense (Gale, Church and Yarowsky 1992, One Sense
-Per Discourse).
+The corpus has no labels of senses, so the analysis uses two scores that need no labels. The first is the silhouette of
+clusters: k-means of vectors of length 1, by cosine, with the best number of clusters from 2 to 5. The second is how
+often the nearest vector from another sentence is of the same document. In one document a word mostly has one sense
+(Gale, Church and Yarowsky 1992, One Sense Per Discourse).
 
 Self-similarity is the mean cosine of a word's vectors, minus the mean cosine of random words. See Ethayarajh 2019, How
 Contextual are Contextualized Word Representations?
@@ -100,7 +100,7 @@ def _files(name, corpus, described, similarity, trained, others):
         "senses.png": draw_senses(
             _in_last_layer_colours(described),
             f"Vectors of words in {len(corpus.texts):,} sentences: {name}\n"
-            "t-SNE of cosines; the colours are the clusters of the trained last layer in all three",
+            "t-SNE of cosines; all three maps have the colours of the clusters in the trained last layer",
         ),
         "senses_layers.png": draw_self_similarity(
             {**similarity, f"all {trained.num_words:,} words": trained.all_words - trained.random_cosine},
@@ -113,16 +113,14 @@ def _files(name, corpus, described, similarity, trained, others):
 def _remarks(options, trained):
     return [
         f"Each silhouette is the best of 2 to {sense_scores.MOST_CLUSTERS} clusters of "
-        f"{sense_scores.FEWEST_OF_CLUSTER} vectors or more. At layer 0 a word's "
-        "vectors differ by their position alone, and its clusters are those of position: read the silhouette beside "
-        "the other score.",
-        "Same document: of the occurrences whose document has another one in another sentence, "
-        "how often the nearest vector of another sentence is of that document. "
-        "Sentences that are there twice count as one. Its interval is of 95 %: documents are drawn again with "
-        "replacement.",
-        f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, "
-        "less the mean cosine of words at random; "
-        f"all words: {trained.num_words:,} that stand in five sentences or more.",
+        f"{sense_scores.FEWEST_OF_CLUSTER} vectors or more. At layer 0 the vectors of a word differ only by "
+        "position, so its clusters show positions, not senses. Do not read the silhouette without the other score.",
+        "same document: how often the nearest vector from another sentence comes from the same document. Only "
+        "occurrences whose document has the word in another sentence count. Equal sentences count as one. The interval "
+        "covers 95 % and comes from documents that are drawn again with replacement.",
+        f"Untrained: {options.num_seeds} seeds. Self-similarity is the mean cosine of a word's vectors in different "
+        "sentences, minus the mean cosine of random words. "
+        f"all words: the {trained.num_words:,} words that occur in at least five sentences.",
     ]
 
 
@@ -202,7 +200,7 @@ def _sense_table(words, scores, other_scores):
             "layer 0",
             "untrained",
             "chance",
-            "of",
+            "counted",
             "same document low",
             "high",
         ),
@@ -239,8 +237,8 @@ def _similarity_table(similarity, trained, others):
         np.mean([other.random_cosine for other in others], axis=0),
     ]
     return Table(
-        "Self-similarity, less that of words at random",
-        ("layer", *similarity, "all words", "untrained", "words at random", "untrained"),
+        "Self-similarity, and the mean cosine of random words",
+        ("layer", *similarity, "all words", "untrained", "random words", "untrained"),
         [
             (str(layer), *(None if np.isnan(value) else float(value) for value in row))
             for layer, row in enumerate(zip(*columns, strict=True))
@@ -257,7 +255,7 @@ def _cluster_table(described):
             context = f"...{item['before'][-35:]}[{item['word']}]{item['after'][:35]}..."
             rows.append((word, str(cluster + 1), size, ", ".join(typical), context))
     return Table(
-        "Clusters of the trained last layer", ("word", "cluster", "size", "words around it", "its middle"), rows
+        "Clusters of the trained last layer", ("word", "cluster", "size", "typical words", "central context"), rows
     )
 
 
@@ -269,26 +267,26 @@ def _verdicts(words, scores, other_scores, trained):
         if own[-1] is None:
             continue
         verdict = (
-            "tells its uses apart"
+            "distinguishes the uses of the word"
             if bounds[0] > max(*others, own[0], scores[word].chance)
-            else "is not shown to tell its uses apart better than its baselines"
+            else "is not shown to distinguish the uses of the word better than the baselines"
         )
         lines.append(
-            f"{word}: nearest of the same document {own[-1]:.2f} ({sentence_bootstrap.written(bounds)}), layer 0 "
-            f"{own[0]:.2f}, untrained at most {max(others):.2f}, chance {scores[word].chance:.2f}: context {verdict}."
+            f"{word}: same document {own[-1]:.2f} ({sentence_bootstrap.written(bounds)}), layer 0 {own[0]:.2f}, "
+            f"untrained at most {max(others):.2f}, chance {scores[word].chance:.2f}: the last layer {verdict}."
         )
     adjusted = (trained.all_words - trained.random_cosine)[1:]
     if len(adjusted) > 2 and trained.num_words:
         order, (low, high) = _rank_correlations(trained)
         verdict = (
-            "it shows."
+            "the finding shows."
             if order <= _FALLS and high < 0
-            else "it does not show."
+            else "the finding does not show."
             if low > _FALLS
-            else "that cannot be told."
+            else "the words do not decide it."
         )
         lines.append(
-            "Ethayarajh found upper layers to be more specific to context. Self-similarity of all words over "
+            "Ethayarajh found that upper layers depend more on context. Self-similarity of all words over "
             f"the layers from 1 on: {', '.join(f'{value:.2f}' for value in adjusted)} "
             f"(rank correlation {order:.2f}, {sentence_bootstrap.written((low, high))} over words): {verdict}"
         )

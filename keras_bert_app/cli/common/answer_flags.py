@@ -43,8 +43,8 @@ def define() -> Callable[[], dict]:
     ensemble = flags.DEFINE_bool(
         "ensemble",
         False,
-        "For runs of several seeds: answer by the mean of their logits, not with the best seed alone; "
-        "those that are no better than the baseline are left out.",
+        "For a run of several seeds: answer with the mean of the seeds' logits instead of the best seed alone. "
+        "Seeds that are no better than the baseline are left out.",
     )
     return lambda: {"changes": given(), "together": ensemble.value}
 

@@ -29,13 +29,13 @@ def run(
     description: str,
     is_listing: bool | Callable[[], bool] = False,
     takes_arguments: bool = False,
-    instead_of_arguments: str = "this command takes flags only",
+    instead_of_arguments: str = "this command takes flags only; quote a value that has spaces",
     writes: Mapping[str, str] = MappingProxyType({}),
     grouped: GroupedFlags | None = None,
 ) -> None:
     """Parses the flags and runs main. An error of the user becomes one line and exit code 2.
 
-    The reader of the output may leave, such as head or a killed tee. A command then goes on, but a listing ends.
+    The program that reads the output, such as head, may end early. A listing then ends. Other commands go on.
 
     Args:
         main: function of the list of positional arguments.
@@ -106,7 +106,7 @@ def _guarded(main, arguments, output):
         saved = (
             "saved; the same command continues from there"
             if stop.has_saved
-            else "the chief saves, this machine does not"
+            else "the chief saves; this machine does not save"
         )
         print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
         sys.exit(128 + stop.number)
@@ -124,7 +124,7 @@ def _guarded(main, arguments, output):
 
 def _advice(message):
     if "No space left" in str(message):
-        return "make room there and give the same command again"
+        return "free some space and give the same command again"
     if re.search("OOM|[Oo]ut of memory", str(message)):  # the words of TensorFlow and of XLA
         return (
             "lower --batch_size"
@@ -166,13 +166,13 @@ def required(*names: str) -> list:
     """
     for name in names:
         if not flags.FLAGS[name].value:
-            raise UserError(f"--{name} is missing; it says: {flags.FLAGS[name].help}")
+            raise UserError(f"--{name} is missing; its help: {flags.FLAGS[name].help}")
     return [flags.FLAGS[name].value for name in names]
 
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Imports TensorFlow, and hides its messages and those of imports within the block.
+    """Imports TensorFlow, and hides its messages and the messages of imports within the block.
 
     The messages appear only if an import fails.
     """
@@ -196,8 +196,8 @@ def quiet_start() -> Iterator[None]:
 def _without_extras_of_keras():
     """Hides packages that Keras imports if they are installed.
 
-    They take a third of the time of TensorFlow's import. Keras needs them for wrappers and pictures that no command
-    uses. Modules of this project can import them afterwards.
+    These packages take a third of the time of TensorFlow's import. Keras needs them for wrappers and pictures that no
+    command uses. Modules of this project can import them afterwards.
     """
     hidden = [name for name in _EXTRAS_OF_KERAS if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
@@ -210,7 +210,7 @@ def _without_extras_of_keras():
 
 @contextlib.contextmanager
 def _without_collection():
-    """Pauses garbage collection during imports. It takes an eighth of the time of TensorFlow's import."""
+    """Pauses garbage collection during imports. Collection takes an eighth of the time of TensorFlow's import."""
     if "tensorflow" in sys.modules or not gc.isenabled():  # gc.freeze would keep the garbage of an earlier command
         yield
         return

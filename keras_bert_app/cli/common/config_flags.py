@@ -26,8 +26,8 @@ def define_flags(
 ) -> Callable[[], dict[str, Any]]:
     """Defines a flag for each field.
 
-    The flags have no defaults of their own. A command can therefore tell a missing flag from a flag that repeats the
-    default. The configuration supplies the defaults.
+    The flags have no defaults of their own; the configuration supplies them. A command can therefore distinguish a
+    missing flag from a flag that repeats the default.
 
     Args:
         fields: iterable of dataclasses.Field, with the metadata of training_config.field.
@@ -66,7 +66,7 @@ def define_model_flags(leave_out: Collection[str] = ()) -> Callable[[], dict[str
     """
     fields = [field for field in dataclasses.fields(BertConfig) if field.name not in leave_out]
     for field in fields:
-        DEFINE[field.type](field.name, None, f"In place of the {field.name} of --config.")
+        DEFINE[field.type](field.name, None, f"Replaces the {field.name} of --config.")
     return lambda: {
         field.name: flags.FLAGS[field.name].value for field in fields if flags.FLAGS[field.name].value is not None
     }

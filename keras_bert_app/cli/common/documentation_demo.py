@@ -21,6 +21,7 @@ from keras_bert_app.training import evaluation, pretraining_start
 from pipelines import storage
 from pipelines.corpus import preparation
 from pipelines.corpus.manifest import overlap_text
+from pipelines.plurals import counted
 from pipelines.text import installed_docs
 from pipelines.wordpiece import vocabulary, vocabulary_learning
 
@@ -38,8 +39,8 @@ class DemoSettings:
     """The model of the demo, and the length of its training.
 
     A small, shallow model without dropout reads a few million tokens, which takes minutes. The initial weights are
-    wider (about 1/sqrt(128)) than BERT's 0.02. The positions start sinusoidal, and the rows start short. Muon trains
-    the layers. docs/results/pretraining.md has the trials, each with one seed.
+    wider (about 1/sqrt(128)) than BERT's 0.02. The position embeddings start as sines, and the first rows are short.
+    Muon trains the layers. docs/results/pretraining.md has the trials, each with one seed.
 
     Attributes:
         vocab_size: int. Entries of the vocabulary.
@@ -94,7 +95,8 @@ def run_demo(
     for split, name in (("train", "to learn from"), ("heldout", "held out")):
         counts = manifest[split]
         print(
-            f"  {counts['documents']:,} documents, {counts['sentences']:,} sentences, {counts['words']:,} words {name}"
+            f"  {counted(counts['documents'], 'document')}, {counted(counts['sentences'], 'sentence')}, "
+            f"{counted(counts['words'], 'word')} {name}"
         )
     if line := overlap_text(manifest):
         print(f"  {line}")
@@ -117,7 +119,7 @@ def run_demo(
         export_pretrained(run_dir, export_dir)
     answer(export_dir)
     print(
-        f"\nDone in {time.monotonic() - started:,.0f} s. Ask it yourself:\n"
+        f"\nDone in {time.monotonic() - started:,.0f} s. Ask the model yourself:\n"
         f'  .venv/bin/python -m keras_bert_app.cli.fill_mask --saved_model={export_dir} "Your [MASK] here."'
     )
     return figures
@@ -187,7 +189,7 @@ def train(run_dir: str, corpus_dir: str, vocab_file: str, settings: DemoSettings
         try:
             model_config, run = existing.resumed(model_config, wanted, vocabulary_bytes)
         except UserError as error:
-            raise UserError(f"{error}; make clean-demo forgets it") from None
+            raise UserError(f"{error}; `make clean-demo` deletes the earlier run") from None
         run = dataclasses.replace(run, corpus_dir=corpus_dirs)
     return pretraining_start.launch(run_dir, model_config, run, vocabulary_bytes, existing=existing)
 
@@ -203,7 +205,7 @@ def answer(export_dir: str) -> None:
     """
     command = [sys.executable, "-m", "keras_bert_app.cli.fill_mask", f"--saved_model={export_dir}", *SENTENCES]
     if subprocess.run(command, check=False).returncode:
-        raise UserError(f"{export_dir}: the exported model did not answer (see above); delete it and start again")
+        raise UserError(f"{export_dir}: the exported model did not answer (see above); delete it and try again")
 
 
 def _say(number, text):

@@ -29,7 +29,7 @@ def check_apart(path: str, flag: str, input_files: Sequence[str], files: Iterabl
     for pattern in input_files:
         if lies_below(path, pattern) or pathlib.PurePath(place).match(os.path.abspath(pattern)):
             raise UserError(
-                f"--{flag}={path}: --input_files={pattern} would take it for text the next time; give another place"
+                f"--{flag}={path}: the next run would read it as text of --input_files={pattern}; give another place"
             )
 
 

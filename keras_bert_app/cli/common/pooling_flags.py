@@ -15,21 +15,21 @@ def define() -> tuple[flags.FlagHolder, ...]:
     Returns:
         tuple of flags.FlagHolder.
     """
-    own = "By default as modules.json of a sentence-transformers folder says, else"
+    own = "Default: the value in modules.json of a sentence-transformers folder, else"
     return (
         flags.DEFINE_string("pooling", None, f"cls, mean, max, mean_max, cls_mean or first_last. {own} mean."),
         flags.DEFINE_integer(
             "layer",
             None,
-            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. By default the last of a "
-            "sentence-transformers folder, else -2, the second to last.",
+            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. Default: -1 for a "
+            "sentence-transformers folder, else -2 (the second to last).",
         ),
-        flags.DEFINE_bool("normalize", None, f"Whether vectors get length 1. {own} not."),
-        flags.DEFINE_bool("pool_special_tokens", None, f"Whether [CLS] and [SEP] are pooled too. {own} not."),
+        flags.DEFINE_bool("normalize", None, f"Whether vectors get length 1. {own} no."),
+        flags.DEFINE_bool("pool_special_tokens", None, f"Whether [CLS] and [SEP] are pooled too. {own} no."),
         flags.DEFINE_integer(
             "max_seq_length",
             None,
-            f"Texts of more tokens lose their ends; 0 for all positions that the model has. {own} 0.",
+            f"Most tokens of a text; longer texts lose their ends. 0: all positions of the model. {own} 0.",
         ),
     )
 

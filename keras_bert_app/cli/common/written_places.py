@@ -44,12 +44,12 @@ def _check_place(path, given, own_kind):
     is_version = kind == EXPORT and _GRAPH in _names_in(place)
     if kind and (kind != own_kind or is_version):
         advice = _next_version(path) if is_version and own_kind == EXPORT else ""
-        raise UserError(f"{given}: is {kind}, whose files must stay as they are; {advice or 'name another place'}")
+        raise UserError(f"{given}: is {kind}, whose files must not change; {advice or 'name another place'}")
     if own_kind == RUN and not kind:
         for name in sorted({*_FILES_OF_A_RUN} & _names_in(place)):
             raise UserError(
                 f"{given}: holds {name} but no {_CONFIG} of a run, so that {name} would be lost; name another "
-                "directory, or move it away"
+                f"directory, or move {name} away"
             )
     for parent in _parents(place):
         parent_kind = kind_of(parent)
@@ -57,7 +57,7 @@ def _check_place(path, given, own_kind):
         if parent_kind and not (kind == own_kind == RUN and _is_run_of_seeds(parent)):
             advice = _next_version(path) if own_kind == parent_kind == EXPORT else ""
             raise UserError(
-                f"{given}: lies in {_shown(parent, path)}, which is {parent_kind}; its files must stay as they are; "
+                f"{given}: lies in {_shown(parent, path)}, which is {parent_kind}; its files must not change; "
                 f"{advice or 'name a place outside of it'}"
             )
 

@@ -14,7 +14,7 @@ const weight = (level, layer, head, from, to) => {
 const shown = (level) => level.tokens.map((_, index) => index)
   .filter((index) => !(state.hidesSpecial && level.special.has(index)));
 
-// White to blue; the root makes small weights visible.
+// From white to blue. The square root makes small weights visible.
 function color(share) {
   const depth = Math.sqrt(Math.min(1, share));
   return [255 - 247 * depth, 255 - 207 * depth, 255 - 148 * depth].map(Math.round);
@@ -49,7 +49,8 @@ function overview(level) {
 
 const short = (token) => token.length > 16 ? `${token.slice(0, 15)}…` : token;
 
-// Tokens on two sides; a line is as strong as the weight. With a token chosen, only its own lines.
+// Draws the tokens on two sides, and lines whose strength shows the weight. If the user chose a token, draws only the
+// lines from that token.
 function lines(level) {
   const indices = shown(level), height = ROW * indices.length + 10;
   const picture = element("svg:svg", { width: 2 * LABEL + COLUMN, height, role: "img",
@@ -72,7 +73,7 @@ function lines(level) {
     picture.append(element("svg:text", { x: LABEL, y: y(place), "text-anchor": "end", style: "cursor:pointer",
       class: `${kind} ${chosen !== null && chosen !== index ? "dim" : ""}`,
       onclick: () => set({ token: chosen === index ? null : index }) },
-      short(level.tokens[index]), element("svg:title", {}, "click: only what this one attends to")));
+      short(level.tokens[index]), element("svg:title", {}, "click: only the lines of this token")));
     picture.append(element("svg:text", { x: LABEL + COLUMN, y: y(place),
       class: `${kind} ${share !== null && share < 0.02 ? "dim" : ""}` },
       share === null ? short(level.tokens[index]) : `${short(level.tokens[index])}  ${percent(share)}`));
@@ -111,13 +112,13 @@ function set(changes) {
       choice("Attention between", [["words", "words"], ["pieces", "pieces"]], state.level,
         (name) => set({ level: name, token: null })),
       element("label", {}, special, " leave out [CLS] and [SEP]"),
-      element("span", { class: "soft" }, "A row attends to the columns; darker is more, by the root of the weight.")),
+      element("span", { class: "soft" }, "Rows attend to columns. Darker means a larger weight (square-root scale).")),
     element("div", { class: "panels" },
       element("div", { class: "column" },
         element("section", { class: "panel" }, element("h2", {}, "All heads"), overview(level)),
         element("section", { class: "panel" }, element("h2", {}, `${name}: map`), map(level))),
       element("section", { class: "panel" }, element("h2", {}, name),
-        element("p", { class: "soft" }, "Left attends to right. Click a word on the left to see its weights alone."),
+        element("p", { class: "soft" }, "Left attends to right. Click a token on the left to see only its weights."),
         lines(level))));
 }
 

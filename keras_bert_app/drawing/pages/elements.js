@@ -1,7 +1,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const MAIN = document.querySelector("main");
 
-// An element (of SVG where the name begins with "svg:") with attributes, event listeners (on...) and children.
+// Makes an element with attributes, event listeners (on...) and children. "svg:" before the name makes an SVG element.
 function element(name, attributes = {}, ...children) {
   const made = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) :
     document.createElement(name);
@@ -13,7 +13,7 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// A labelled choice; options: [value, text]. changed is called with the value.
+// Makes a labelled list to choose from. An option is [value, text]. The list calls changed with the chosen value.
 function choice(label, options, value, changed) {
   const select = element("select", { onchange: () => changed(select.value) },
     ...options.map(([option, text]) => element("option", { value: option }, text)));

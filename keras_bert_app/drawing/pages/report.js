@@ -1,4 +1,5 @@
-// DATA: [{name, title, of: a warning or "", how, remarks: [line], tables: [{title, columns, rows: [[cell]]}], pictures: [{name, png}], beside: [file]}]
+// DATA: [{name, title, of: a warning about another model or "", how: the options, remarks: [line],
+// tables: [{title, columns, rows: [[cell]]}], pictures: [{name, png}], beside: [files next to the page]}]
 const isNumber = (cell) => /^-?[\d,]*\.?\d+%?$/.test(cell) || cell === "";
 
 function table(found) {
@@ -20,6 +21,6 @@ for (const section of DATA) {
     ...section.tables.map(table),
     ...section.pictures.map((picture) => element("img", { src: `data:image/png;base64,${picture.png}`, alt: picture.name,
       style: "max-width:100%;height:auto" })),
-    ...(section.beside.length ? [element("p", {}, "Beside this page: ", ...section.beside.flatMap((file) =>
+    ...(section.beside.length ? [element("p", {}, "Files next to this page: ", ...section.beside.flatMap((file) =>
       [element("a", { href: file }, file), " "]))] : [])));
 }

@@ -11,7 +11,7 @@ function context(item, most) {
   return [before, element("mark", {}, item.word), after];
 }
 
-// The scale that takes points into the square, alike in both directions.
+// Returns a function that maps points into the square, with the same factor in both directions.
 function scale(points) {
   const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
   const [left, top] = [Math.min(...xs), Math.min(...ys)];
@@ -40,15 +40,15 @@ function plot(found, view, show) {
 function clusters(found, view) {
   return view.typical.map((words, cluster) => element("section", {},
     element("h2", { style: `color:${color(cluster)}` },
-      `Cluster ${cluster + 1}: ${view.clusters.filter((one) => one === cluster).length} times`),
-    element("p", {}, element("span", { class: "soft" }, `Around it: ${words.join(", ")}. Its middle: `),
+      `Cluster ${cluster + 1}: ${view.clusters.filter((one) => one === cluster).length} occurrences`),
+    element("p", {}, element("span", { class: "soft" }, `Typical words: ${words.join(", ")}. Central occurrence: `),
       ...context(found.items[view.middles[cluster]], 90))));
 }
 
 function nearest(found, view) {
   if (state.item === null) {
     return [element("p", { class: "soft" },
-      "Point at a dot to read its sentence; click it for the nearest ones (by cosine of the vectors chosen above).")];
+      "Point at a dot to read its sentence. Click the dot for the nearest sentences (by cosine of these vectors).")];
   }
   const items = view.nearest[state.item].map(([index, cosine]) => element("li", {},
     element("span", { style: `color:${color(view.clusters[index])}` }, `${cosine.toFixed(3)} `),
@@ -66,8 +66,8 @@ function set(changes) {
       choice("Word", WORDS.map((word) => [word, `${word} (${DATA.words[word].items.length})`]), state.word,
         (word) => set({ word, item: null })),
       choice("Vectors of", Object.keys(found.views).map((name) => [name, name]), state.view, (view) => set({ view })),
-      element("span", { class: "soft" }, "t-SNE; the colours are the clusters of the layer, of the untrained encoder those of "
-        + "the trained last layer.")),
+      element("span", { class: "soft" }, "t-SNE. Colours show the clusters of the layer. For the untrained encoder, they "
+        + "show the clusters of the trained last layer.")),
     element("div", { class: "panels" }, element("section", { class: "panel" }, plot(found, view, show)),
       element("section", { class: "panel", style: "flex: 1 1 24rem" },
         sentence, ...nearest(found, view), ...clusters(found, view))));

@@ -97,7 +97,7 @@ def read(path: str | os.PathLike) -> Weights:
         )
     directory = os.path.dirname(prefix) or "."
     if not storage.exists(os.path.join(directory, _CONFIG)):
-        raise UserError(f"{directory}: has no {_CONFIG}; put the one of {os.path.basename(prefix)} there")
+        raise UserError(f"{directory}: has no {_CONFIG}; put the {_CONFIG} of {os.path.basename(prefix)} there")
     vocabulary = None
     if storage.exists(os.path.join(directory, _VOCABULARY)):
         vocabulary = read_whole(os.path.join(directory, _VOCABULARY), _MAX_VOCABULARY_BYTES, directory)
@@ -172,8 +172,8 @@ def _check_writable(weights):
     config = weights.config
     if "masked_lm" in weights.parts() and not config.tie_word_embeddings:
         raise UserError(
-            f"{weights.origin}: its masked_lm head has a table of its own; google_tf1 holds only one that "
-            "is tied to the word embeddings: tie it first"
+            f"{weights.origin}: its masked_lm head has a table of its own; google_tf1 can store only a head that "
+            "uses the word embeddings; give --tie_word_embeddings=true"
         )
     if config.hidden_act not in _ACTIVATIONS:
         raise UserError(
@@ -181,7 +181,7 @@ def _check_writable(weights):
             f"one of {', '.join(_ACTIVATIONS)}"
         )
     if absent := weights.missing(("encoder",)):
-        raise UserError(f"{weights.origin}: is not whole: {absent[0]} and {len(absent) - 1} more are missing")
+        raise UserError(f"{weights.origin}: has no whole encoder: {absent[0]} and {len(absent) - 1} more are missing")
 
 
 def _google_tensors(weights):
@@ -245,14 +245,14 @@ def _tensors(checkpoint, config):
 def _casing_of(vocabulary):
     """Guesses do_lower_case from the content of vocab.txt. Returns (do_lower_case, reason)."""
     if vocabulary is None:
-        return True, f"as Google's scripts unless told; there is no {_VOCABULARY}"
+        return True, f"the default of Google's scripts; there is no {_VOCABULARY}"
     pieces = [piece for piece in parse_vocabulary(vocabulary)[0] if piece is not None]
     for do_lower_case, reason in ((False, "the vocabulary has capitals"), (True, "the vocabulary is lower-cased")):
         try:
             casing.verify(pieces, not do_lower_case, _VOCABULARY)
         except DataError:
             return do_lower_case, reason
-    return True, "as Google's scripts unless told; the vocabulary does not tell"
+    return True, "the default of Google's scripts; the vocabulary does not show it"
 
 
 def _not_held(weights):
@@ -265,8 +265,8 @@ def _not_held(weights):
     ]
     if config.hidden_act == "gelu_exact":
         lines.append(
-            "hidden_act gelu_exact is written as gelu, by which Google's code means the tanh form: the two "
-            "differ by up to 4.7e-4, a model's outputs by more"
+            "hidden_act gelu_exact is written as gelu, which means the tanh form in Google's code: the two forms "
+            "differ by up to 4.7e-4, and the outputs of a model differ by more"
         )
     if config.layer_norm_eps != _LAYER_NORM_EPS:
         lines.append(f"layer_norm_eps {config.layer_norm_eps} is left out: Google's code has {_LAYER_NORM_EPS}")

@@ -1,4 +1,4 @@
-"""Reads the configuration and the tensors in a transformers directory, and refuses other models."""
+"""Reads config.json and the tensor headers of a transformers directory. Refuses models other than BERT."""
 
 import dataclasses
 from typing import Any
@@ -14,14 +14,15 @@ CONFIG, WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _OTHER_LIBRARIES = ("tf_model.h5", "flax_model.msgpack")
 _MAX_JSON_BYTES = 10_000_000  # The index of BERT-large has 40 KB.
-# Keys that change what an encoder computes. All others are ignored, as transformers ignores unknown keys.
+# These keys change the outputs of an encoder. The reader ignores all other keys, as transformers ignores unknown keys.
 _KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"do_lower_case"} | {
     "is_decoder",
     "add_cross_attention",
     "position_embedding_type",
     "pruned_heads",
 }
-# This command converts every tensor. A class of transformers would drop some heads or draw missing ones at random.
+# This command converts every tensor. A conversion with a model class of transformers would drop some heads, or fill
+# missing heads with random values.
 _CONVERSION = (
     """python -c "import glob, torch; from safetensors.torch import save_file; t = {}; """
     """[t.update(torch.load(f, weights_only=True)) for f in glob.glob('pytorch_model*.bin')]; """
@@ -31,7 +32,7 @@ _CONVERSION = (
 
 
 def has_weights(directory: str) -> bool:
-    """Checks whether a directory has a file of weights with one of transformers' names.
+    """Checks whether a directory has a weights file with a name that transformers uses.
 
     Args:
         directory: str. Local or remote directory.
@@ -56,27 +57,27 @@ def read_config(directory: str) -> dict[str, Any]:
         dict. The values in the file.
 
     Raises:
-        UserError: The file is missing, or describes another model than BERT.
+        UserError: The file is missing, or describes a model other than BERT.
     """
     path = f"{directory}/{CONFIG}"
     if not storage.is_file(path):
-        raise UserError(f"{directory}: has no config.json; put the one that belongs to the weights there")
+        raise UserError(f"{directory}: has no config.json; put the config.json of these weights into this directory")
     values = read_json(path, _MAX_JSON_BYTES, directory)
     architectures, model_type = values.get("architectures") or [], values.get("model_type", "bert")
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise UserError(f"{path}: architectures is {str(architectures)[:80]!r}; expected a list such as ['BertModel']")
     others = [name for name in architectures if name not in ARCHITECTURES]
     if model_type != "bert" or others:
-        named = others[0] if others else "its model"
+        named = others[0] if others else "a model"
         raise UserError(
             f"{path}: {named[:80]!r} of model_type {str(model_type)[:80]!r} is not read here; expected "
-            f"model_type bert and one of {', '.join(ARCHITECTURES)}; kin of BERT have other layers"
+            f"model_type bert and one of {', '.join(ARCHITECTURES)}; models related to BERT have different layers"
         )
     for key in ("auto_map", "quantization_config"):
         if values.get(key):
             raise UserError(
-                f"{path}: has {key}, so the model has code or number types of its own; only BERT as "
-                "transformers has it, in floating point, is read here"
+                f"{path}: has {key}, so the model has its own code (auto_map) or quantized weights "
+                "(quantization_config); expected transformers' own BERT with floating-point weights"
             )
     return values
 
@@ -89,7 +90,7 @@ def bert_config(directory: str, values: dict[str, Any]) -> BertConfig:
         values: dict. See read_config.
 
     Returns:
-        BertConfig. do_lower_case has its default, because the files of the tokenizer decide it.
+        BertConfig. do_lower_case has its default value. The caller sets it later from the files of the tokenizer.
 
     Raises:
         UserError: A value is invalid.
@@ -124,9 +125,9 @@ def read_entries(directory: str) -> dict[str, safetensors_files.Entry]:
         return _read_shards(directory)
     if any(storage.is_file(f"{directory}/{name}") for name in _PICKLES):
         raise UserError(
-            f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is "
-            "read and is never opened here; if you trust it, run this in that directory, in an environment "
-            f"of yours with torch and safetensors, then try again: {_CONVERSION}"
+            f"{directory}: the weights are in pytorch_model.bin, a pickle; a pickle can run code when it is opened, so "
+            "it is never opened here; if you trust the file, run the following command in this directory, with a "
+            f"Python that has torch and safetensors, and then try again: {_CONVERSION}"
         )
     for name in _OTHER_LIBRARIES:
         if storage.is_file(f"{directory}/{name}"):
@@ -134,7 +135,7 @@ def read_entries(directory: str) -> dict[str, safetensors_files.Entry]:
                 f"{directory}: its weights are in {name}, which is not read here; expected "
                 "model.safetensors (save_pretrained of transformers writes it)"
             )
-    raise UserError(f"{directory}: has no model.safetensors; put the weights there")
+    raise UserError(f"{directory}: has no model.safetensors; put the file with the weights into this directory")
 
 
 def _read_shards(directory):
@@ -151,7 +152,8 @@ def _read_shards(directory):
             name = min(shard_entries.keys() ^ indexed)
             raise UserError(
                 f"{path}: tensor {name[:80]!r} is {'not ' if name in indexed else ''}in {shard}, but the "
-                f"index says {'so' if name in indexed else 'otherwise'}; the files are of two models"
+                f"index says that it is{'' if name in indexed else ' not'}; the files belong to two different models; "
+                "fetch all files of one model again"
             )
         entries |= shard_entries
     return entries
@@ -166,5 +168,5 @@ def _check_shard_name(directory, shard):
         )
     path = f"{directory}/{shard}"
     if not storage.is_file(path):
-        raise UserError(f"{directory}: {shard} is missing, which the index names; fetch it")
+        raise UserError(f"{directory}: the index names {shard}, but this file is missing; fetch it")
     check_in_folder(path, directory)

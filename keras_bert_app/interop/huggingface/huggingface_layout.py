@@ -156,7 +156,7 @@ def _choose(weights):
     architecture = next(fitting, None)
     lines = []
     if architecture is None and weights.task:
-        raise UserError(f"{weights.origin}: a model of task {weights.task} has a pooler, which is missing")
+        raise UserError(f"{weights.origin}: has no pooler, which a model of task {weights.task} needs")
     if architecture is None:
         architecture = "BertModel"
         lines.append(
@@ -177,7 +177,7 @@ def _named(weights, architecture):
     split = split_attention({path: weights.tensors[path] for path in paths if path in weights.tensors})
     tensors = {huggingface_name(path): transposed(path, tensor) for path, tensor in split.items()}
     if not weights.config.tie_word_embeddings and "masked_lm" in parts:
-        # The untied class also has this second bias, and never uses the first one.
+        # The untied class also has this second bias, and never uses cls.predictions.bias.
         tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     if architecture == "BertModel":
         return {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}

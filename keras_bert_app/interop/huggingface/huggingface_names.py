@@ -44,13 +44,13 @@ _DENSE = {
     "classifier": "classifier",
 }
 _TO_HUGGINGFACE = _ARRAYS | {
-    f"{ours}/{part}": f"{theirs}.{their_part}"
+    f"{ours}/{part}": f"{theirs}.{huggingface_part}"
     for table, parts in (
         (_LAYER_NORMS, {"gamma": "weight", "beta": "bias"}),
         (_DENSE, {"kernel": "weight", "bias": "bias"}),
     )
     for ours, theirs in table.items()
-    for part, their_part in parts.items()
+    for part, huggingface_part in parts.items()
 }
 _FROM_HUGGINGFACE = {theirs: ours for ours, theirs in _TO_HUGGINGFACE.items()}
 # Prefixes that BertModel, torch.nn.DataParallel, torch.compile and models with a BERT inside put before the names.

@@ -54,9 +54,9 @@ def read(directory: str, entries: dict[str, Entry], config: BertConfig, task: st
     for name, entry in plain.items():
         path = _path(name, config, task)
         if name in _BUFFERS:
-            unused[entry.name] = "a buffer; its numbers are known"
+            unused[entry.name] = "a buffer with known values"
         elif name in (_DECODER, _DECODER_BIAS):
-            continue  # The code below needs the tensors to which these may be tied.
+            continue  # The code below reads the decoder after the tensors to which it may be tied.
         elif path is None:
             unexpected[entry.name] = entry.shape
         else:
@@ -70,7 +70,7 @@ def read(directory: str, entries: dict[str, Entry], config: BertConfig, task: st
             tensors[_OUTPUT_EMBEDDINGS] = read_tensor(plain[_DECODER])
         if _DECODER_BIAS in plain:
             if _OUTPUT_BIAS in tensors:
-                unused["cls.predictions.bias"] = "without ties it is decoder.bias that is used"
+                unused["cls.predictions.bias"] = "an untied head uses decoder.bias instead"
             tensors[_OUTPUT_BIAS] = read_tensor(plain[_DECODER_BIAS])
     _check_attention(directory, config, tensors)
     kernel = tensors.get("classifier/kernel")
@@ -86,7 +86,9 @@ def _by_plain_name(directory, entries):
     for name, entry in entries.items():
         other = plain.setdefault(plain_name(name), entry)
         if other is not entry:
-            raise UserError(f"{directory}: {other.name!r} and {name!r} are the same tensor of a BERT; take one away")
+            raise UserError(
+                f"{directory}: {other.name!r} and {name!r} are the same tensor of a BERT; remove one of them"
+            )
     return plain
 
 
@@ -111,7 +113,7 @@ def _tie(directory, entry, path, tensors, unused):
         # transformers 4 used the tensor at `path`, and transformers 5 uses the decoder's tensor.
         raise UserError(
             f"{directory}: {entry.name} differs from {path}, to which config.json ties it; set "
-            "tie_word_embeddings to false there to keep it, or take it out of the file"
+            f"tie_word_embeddings to false in config.json to use {entry.name}, or remove it from the file"
         )
 
 

@@ -99,7 +99,7 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
         special_tokens=[(piece, ids[piece]) for piece in ("[CLS]", "[SEP]")],
     )
     tokenizer.add_special_tokens(list(SPECIAL_PIECES))
-    # PreTrainedTokenizerFast uses tokenizer.json as it is. BertTokenizer of transformers 5 takes only the pieces from
+    # PreTrainedTokenizerFast uses the whole tokenizer.json. BertTokenizer of transformers 5 takes only the pieces from
     # this file and ignores the limit of 200 characters per word.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -124,7 +124,7 @@ def _read_optional(directory, name):
 
 
 def _object(values, key):
-    """Returns a nested object. Empty if the key is missing or has another type. null is common."""
+    """Returns a nested object, or {} if the key is missing or has another type, such as null."""
     value = values.get(key)
     return value if isinstance(value, dict) else {}
 
@@ -178,7 +178,7 @@ def _agreed(directory, vocabulary, other):
     )
     raise UserError(
         f"{directory}: vocab.txt ({len(ours):,} pieces) and tokenizer.json ({len(others):,}) differ from "
-        f"line {line:,} on; take the one away that does not belong to the model"
+        f"line {line:,} on; remove the file that does not belong to the model"
     )
 
 

@@ -1,9 +1,9 @@
 """Reads and writes the safetensors format with numpy.
 
 A file has a JSON header of names, types and byte ranges, and then the bytes. The reader trusts no file. It checks the
-header against the size of the file, and each tensor's shape and type against its byte range. It reads the first tensor
-after all checks, so a refused file needs only the memory of its header. The reader does not map files into memory,
-because the process dies if another program cuts a mapped file. Remote files cannot be mapped.
+header against the size of the file, and each tensor's shape and type against its byte range. It makes
+all checks before it reads the first tensor, so a refused file needs only the memory of its header. The reader does not
+map files into memory, because the process dies if another program cuts a mapped file. Remote files cannot be mapped.
 
 Format: https://github.com/huggingface/safetensors, section "Format".
 """
@@ -94,7 +94,7 @@ def read_header(path: str | os.PathLike) -> dict[str, Entry]:
     end = 8 + header_size
     for entry in sorted(entries.values(), key=lambda entry: (entry.offset, entry.size)):
         if entry.offset != end:
-            what = "overlaps what is before it" if entry.offset < end else "leaves a hole before it"
+            what = "overlaps the bytes before it" if entry.offset < end else "leaves a hole before it"
             raise _refusal(path, f"tensor {entry.name!r} {what}")
         end += entry.size
     if end != file_size:
@@ -164,7 +164,7 @@ def _without_duplicates(pairs):
     values = {}
     for name, value in pairs:
         if name in values:
-            raise ValueError(f"{name[:50]!r} is there twice")
+            raise ValueError(f"{name[:50]!r} appears twice")
         values[name] = value
     return values
 

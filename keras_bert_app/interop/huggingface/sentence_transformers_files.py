@@ -31,7 +31,7 @@ class SentenceTransformer:
     """The steps of a folder of sentence-transformers.
 
     Attributes:
-        pooling: str. One of export.pooling.POOLINGS. sentence-transformers pools the last layer, [CLS] and [SEP] too.
+        pooling: str. One of export.pooling.POOLINGS. sentence-transformers pools the last layer with [CLS] and [SEP].
         normalize: bool. Whether vectors get length 1.
         max_seq_length: int. Tokens of a row. 0 if the folder does not state this number.
         folder: str. The subfolder that has the model. "" if the folder itself has it.
@@ -84,7 +84,7 @@ def _steps(directory, path):
     except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise UserError(f"{path}: is no list of modules with type and path; fetch it again") from None
+        raise UserError(f"{path}: is not a list of modules with type and path; fetch it again") from None
     for _, folder in steps:
         if not isinstance(folder, str) or set(folder) & set("/\\:") or folder in (".", ".."):
             raise UserError(f"{path}: names the folder {str(folder)[:80]!r}; expected plain names of folders beside it")
@@ -98,7 +98,7 @@ def _pooling(directory, path):
         modes = [_NEWER_NAMES.get(newer, newer)]
     if tuple(modes) not in _POOLINGS:
         raise UserError(
-            f"{path}: pools by {' and '.join(modes)[:200] or 'nothing'}; here it can be cls_token, mean_tokens, "
+            f"{path}: pools by {' and '.join(modes)[:200] or 'nothing'}; expected cls_token, mean_tokens, "
             "max_tokens, or cls_token and mean_tokens"
         )
     return _POOLINGS[tuple(modes)]

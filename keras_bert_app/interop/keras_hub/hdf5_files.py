@@ -1,8 +1,8 @@
 """Reads HDF5 files of plain arrays, as Keras saves weights, from unknown sources.
 
 An HDF5 file can link to other files, store data in them, load filters by name, and declare arrays far larger than the
-file. Keras uses none of this when it saves weights. This module therefore requires that every array lies uncompressed
-in the file itself, and that all arrays fit into the file. It checks every array before it reads the first one.
+file. Keras uses none of this when it saves weights. This module therefore requires that the file itself holds
+every array without compression, and that all arrays fit into the file. It checks all arrays before it reads any.
 """
 
 import math
@@ -88,7 +88,7 @@ def _checked_size(name, dataset):
     """Returns the size of an array in bytes. Raises ValueError if the file does not store plain data."""
     properties = dataset.id.get_create_plist()
     if properties.get_layout() not in _PLAIN_LAYOUTS or properties.get_external_count():
-        raise ValueError(f"{name} lies in pieces, compressed, or in another file")
+        raise ValueError(f"{name} is stored in pieces, compressed, or in another file")
     declared, stored = math.prod(dataset.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
     if declared != stored:
         raise ValueError(f"{name}, {dataset.dtype} {list(dataset.shape)}, takes {declared:,} bytes, not {stored:,}")
@@ -102,6 +102,6 @@ def _stored_type(path, name, dataset):
     if dataset.dtype.kind == "V" and dataset.dtype.itemsize == 2 and dataset.dtype.names is None:
         return np.dtype(ml_dtypes.bfloat16)
     raise UserError(
-        f"{path}: {name} is of type {dataset.dtype}; expected floating-point numbers, as a model has that "
-        "is not quantized"
+        f"{path}: {name} is of type {dataset.dtype}; expected floating-point numbers; "
+        "take a model that is not quantized"
     )

@@ -1,8 +1,8 @@
 """Reads and writes KerasHub's presets.
 
 A preset has config.json, model.weights.h5, and the files of the tokenizer and the head. This module reads the files
-itself, because Keras builds an object of any Python class that a preset names. KerasHub writes the files, from its own
-objects with our tensors. Only write() imports keras_hub, because this import takes seconds.
+itself, because Keras builds an object of any Python class that a preset names. write() puts our tensors into KerasHub's
+objects, and KerasHub saves them. Only write() imports keras_hub, because this import takes seconds.
 """
 
 import os
@@ -91,7 +91,7 @@ def read(path: str | os.PathLike) -> Weights:
     if not np.any(tensors.get("encoder/pooler/kernel", 1)):
         del tensors["encoder/pooler/kernel"]
         tensors.pop("encoder/pooler/bias", None)
-        unused["pooled_dense"] = "all zeros, which stand for no pooler"
+        unused["pooled_dense"] = "all zeros, which means that there is no pooler"
     if task and storage.is_file(f"{directory}/{_TASK_WEIGHTS}"):
         names = {stored: path for path, (stored, _) in _TASKS[task]().items()}
         head_tensors, head_unused, head_unexpected = _read_files([f"{directory}/{_TASK_WEIGHTS}"], names, config)
@@ -103,7 +103,7 @@ def read(path: str | os.PathLike) -> Weights:
             "the head computes here as the encoder does, with gelu_tanh and 1e-12; its logits are not quite KerasHub's"
         )
     if task == "BertTextEmbedder":
-        unused[f"{_TASK} {task}"] = "its encoder is read, how it pools is not"
+        unused[f"{_TASK} {task}"] = "the encoder is read, the pooling is not"
     if "classifier/kernel" in tensors and task_settings.get("activation") not in (None, "linear"):
         unused[f"activation {str(task_settings['activation'])[:50]} of the classifier"] = "its outputs here are logits"
     absent = ["next_sentence", *([] if task == "BertMaskedLM" else ["masked_lm"])]
@@ -194,7 +194,7 @@ def _read_task(directory, config):
         return "", {}
     task, settings = _settings(path, _read_json(path), _TASKS)
     if "backbone" in settings and _backbone_config(path, settings["backbone"]) != config:
-        raise UserError(f"{path}: its backbone is not the one of {_CONFIG}; the files are of two presets")
+        raise UserError(f"{path}: its backbone differs from the backbone of {_CONFIG}; the files are of two presets")
     return task, settings
 
 

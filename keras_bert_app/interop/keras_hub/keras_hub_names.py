@@ -1,6 +1,6 @@
 """Maps our paths to KerasHub's names.
 
-KerasHub has one name in the HDF5 files of a preset, and another one for the variable of its object.
+In KerasHub a tensor has one name in the HDF5 files of a preset, and another name as a variable of an object.
 
 Source: keras_hub 0.32, models/bert and layers/modeling. Dense kernels are [input, output], like ours. The attention
 kernels of query, key and value are [H, N, D] with biases [N, D]. The kernel of the output projection is [N, D, H].

@@ -107,9 +107,9 @@ def _computed_differently(config):
     lines = []
     for key, value in BACKBONE_COMPUTES.items():
         if getattr(config, key) != value:
-            by = ", by up to 4.7e-4 in each activation and the more the deeper it is" if key == "hidden_act" else ""
+            by = ", by up to 4.7e-4 in each activation and more with each layer" if key == "hidden_act" else ""
             lines.append(
-                f"BEWARE: {key} {getattr(config, key)} cannot be held: KerasHub's BertBackbone computes "
+                f"WARNING: {key} {getattr(config, key)} cannot be stored: KerasHub's BertBackbone uses "
                 f"{value}, so its outputs will differ from this model's{by}"
             )
     return lines
@@ -128,9 +128,9 @@ def _parts_not_held(weights, heads):
         lines.append(
             "masked_lm is left out: "
             + (
-                "the classifier has its place"
+                "a preset with a classifier cannot have it"
                 if config.tie_word_embeddings
-                else "KerasHub's head has no table of its own: tie it first"
+                else "KerasHub's head has no table of its own; give --tie_word_embeddings=true"
             )
         )
     if "next_sentence" in weights.parts():

@@ -81,7 +81,7 @@ def read_config(
         path = yaml_path
         values, has_next_sentence, notes = _from_yaml(path)
     else:
-        raise UserError(f"{directory}: has no {_JSON} and no {_YAML}; put the one of the checkpoint there")
+        raise UserError(f"{directory}: has no {_JSON} and no {_YAML}; put the configuration of the checkpoint there")
     try:
         config = BertConfig.from_dict(values, MODEL_GARDEN)
     except UserError as error:
@@ -121,7 +121,7 @@ def _from_yaml(path):
     except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is no YAML ({type(error).__name__}); fetch it again") from None
+        raise UserError(f"{path}: is not YAML ({type(error).__name__}); fetch it again") from None
     model = _part(path, _part(path, params, "task"), "model")
     encoder = _part(path, model, "encoder")
     kind = encoder.get("type")
@@ -168,7 +168,7 @@ def _part(path, values, name):
 
 
 def _scalar(path, key, value):
-    """Refuses lists and dicts. With YAML aliases a file of a few bytes can describe one that fills the memory."""
+    """Refuses lists and dicts. With YAML aliases a file of a few bytes can describe a list that fills the memory."""
     if value is not None and not isinstance(value, (str, int, float)):
         raise UserError(f"{path}: {str(key)[:80]!r} is a {type(value).__name__}; expected one value")
     return value
@@ -177,7 +177,7 @@ def _scalar(path, key, value):
 def _check_width(path, width, hidden_size):
     if width not in (None, hidden_size):
         raise UserError(
-            f"{path}: embedding_size is {width!r}, hidden_size {hidden_size!r}; only one width is BERT as built here"
+            f"{path}: embedding_size is {width!r}, hidden_size is {hidden_size!r}; expected equal sizes, as BERT has"
         )
 
 

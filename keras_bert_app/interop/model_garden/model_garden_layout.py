@@ -58,8 +58,8 @@ def recognizes(path: str | os.PathLike) -> bool:
 def read(path: str | os.PathLike) -> Weights:
     """Reads Model Garden's checkpoint. Converts tensors of any float type to float32.
 
-    A next-sentence head has its own pooler. If the checkpoint has such a head, the reader takes this pooler, because
-    training changes only this one.
+    A next-sentence head has its own pooler. If the checkpoint has such a head, the reader takes the head's pooler,
+    because training changes only that pooler.
 
     Args:
         path: str or os.PathLike. Directory, or checkpoint prefix with the configuration and vocab.txt beside it. If a
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike) -> Weights:
     tensors, unused, unexpected = _tensors(checkpoint, config, has_next_sentence)
     if "next_sentence/projection/kernel" in tensors:
         notes["the order of the next-sentence labels"] = (
-            "taken for google-research/bert's, 0 = next; Model Garden's loader of plain text has it in reverse"
+            "assumed as in google-research/bert, 0 = next; Model Garden's loader of plain text uses 1 = next"
         )
     return Weights(
         config,
@@ -151,7 +151,7 @@ def _tensors(checkpoint, config, has_next_sentence):
             if np.array_equal(checkpoint.tensor(key), tensor):
                 continue
             if path.startswith("encoder/pooler/"):
-                unused[key] = "the next-sentence head's own pooler is read, since only that one was trained"
+                unused[key] = "the pooler of the next-sentence head is read, because training changed only that pooler"
             else:
                 unexpected[key] = checkpoint.shapes[key]
     if num_slots:
@@ -180,7 +180,7 @@ def _checkpoint(weights):
     if _has_masked_lm(weights):
         children["masked_lm"] = model.masked_lm = _objects(MASKED_LM, variables)
     if "next_sentence" in parts and "pooler" in parts:
-        # Model Garden's head has its own pooler. One variable cannot restore two, so this one gets a copy.
+        # Model Garden's head has its own pooler. One variable cannot restore two poolers, so the head gets a copy.
         head = _objects(NEXT_SENTENCE, {path: tf.Variable(variables[path]) for path in NEXT_SENTENCE})
         model.classification_heads = [head]
         children["next_sentence.pooler_dense"] = head.dense
@@ -221,17 +221,18 @@ def _not_held(weights):
     config, parts, lines = weights.config, weights.parts(), []
     if config.hidden_act == "gelu_exact":
         lines.append(
-            "BEWARE: hidden_act gelu_exact is written as gelu, which is the tanh form to Model Garden: its "
-            "outputs will differ from this model's, by up to 4.7e-4 in each activation and the more the "
-            "deeper it is"
+            "WARNING: hidden_act gelu_exact is written as gelu, which is the tanh form in Model Garden: its "
+            "outputs will differ from this model's, by up to 4.7e-4 in each activation and more with each layer"
         )
     if config.layer_norm_eps != _LAYER_NORM_EPS:
         lines.append(
-            f"BEWARE: layer_norm_eps {config.layer_norm_eps} is left out: Model Garden computes "
+            f"WARNING: layer_norm_eps {config.layer_norm_eps} is left out: Model Garden computes "
             f"{_LAYER_NORM_EPS}, so its outputs will differ from this model's"
         )
     if "masked_lm" in parts and not _has_masked_lm(weights):
-        lines.append("masked_lm is left out: Model Garden's head has no table of its own: tie it first")
+        lines.append(
+            "masked_lm is left out: Model Garden's head has no table of its own; give --tie_word_embeddings=true"
+        )
     if "next_sentence" in parts and "pooler" not in parts:
         lines.append("next_sentence is left out: there is no pooler for its head")
     if "pooler" not in parts:

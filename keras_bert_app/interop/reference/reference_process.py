@@ -79,8 +79,8 @@ class ReferenceProcess:
             code = self._process.wait()
             if code == -signal.SIGKILL:
                 raise UserError(
-                    f"{self._name} was killed, which where nobody did it means that memory ran out; give it less work, "
-                    "or fewer contenders at a time"
+                    f"{self._name} was killed; if nobody did this, memory ran out; give the process less "
+                    "work, or run fewer processes at a time"
                 )
             self._errors.seek(0)
             reason = (self._errors.read().strip() or "no message").splitlines()[-1]

@@ -42,8 +42,8 @@ def describe(model) -> dict:
         model: models.Model. A served model.
 
     Returns:
-        dict: name, versions and version_labels. If a version is loaded, also its number, its signatures and the content
-        of its export.json.
+        dict: name, versions and version_labels. If a version is loaded, also the number, the signatures and the content
+        of export.json of the default version.
     """
     described = {
         "name": model.config.name,

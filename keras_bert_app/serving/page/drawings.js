@@ -2,7 +2,7 @@
 // (embeddings: of all examples), and returns a list of nodes.
 import { element, percent } from "./elements.js";
 
-const TOO_LONG = "Longer than the model reads: only the beginning was read.";
+const TOO_LONG = "The input is longer than the model can read; a part of it was left out.";
 
 export function draw(model, inputs, outputs) {
   const drawing = DRAWINGS[model.kind];

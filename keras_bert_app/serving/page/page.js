@@ -69,7 +69,7 @@ async function ask() {
   try {
     inputs = readInputs(byId("fields"), hasForm(model));
   } catch (error) {
-    return showError(`This is no JSON: ${error.message}`);
+    return showError(`This is not JSON: ${error.message}`);
   }
   const request = JSON.stringify({ signature_name: signature, inputs });
   const start = performance.now();

@@ -3,7 +3,7 @@
 A family is a module with these names:
     READS: tuple of str. The fields of task.SELECTIVE that all tasks of the family read.
     label_names(task, examples, run): The names of the model's outputs in order; () for outputs without names.
-    classes(task, example): The names of an example's classes, for draws by class; () if it has none.
+    classes(task, example): The names of an example's classes, so that draws keep the share of each class; () for none.
     sources(examples): The source of each example, such as its text. Examples of one source are held out together.
     input_names(examples): The names of the inputs of an exported model.
     featurize(task, examples, tokenizer, run, labels, has_labels=True): The Features of examples.

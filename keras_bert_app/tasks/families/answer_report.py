@@ -15,9 +15,9 @@ _OUTCOMES, _NO_ANSWER = ("exact", "in part", "another"), "no answer"
 def baseline(task: Task, train_examples: Sequence, examples: Sequence, labels: tuple) -> tuple[str, list[dict]]:
     """(description, predictions) of a baseline without a model."""
     if may_have_no_answer(task):
-        return "never an answer", [{"text": "", "not_null": "", "null_odds": 0.0}] * len(examples)
+        return "no answer to any question", [{"text": "", "not_null": "", "null_odds": 0.0}] * len(examples)
     return (
-        "the longest run of names and numbers in the sentence with most words of the question",
+        "the longest run of names and numbers in the sentence with the most words of the question",
         [{"text": _names_in_likely_sentence(example)} for example in examples],
     )
 
@@ -95,7 +95,7 @@ def mistakes(task: Task, examples: Sequence, predictions: Sequence[dict], most: 
 
 
 def _excerpt(example, prediction):
-    """The context around the right answer, or around the given answer if no answer is right."""
+    """The context around the right answer, or around the predicted answer if the question has no answer."""
     start, end = example.span or (prediction["start"], prediction["start"] + len(prediction["text"]))
     start, end = max(0, start - _EXCERPT), end + _EXCERPT
     return f"{'…' if start else ''}{example.context[start:end]}{'…' if end < len(example.context) else ''}"

@@ -64,16 +64,16 @@ def n_best(
         units: The numbers of the windows of this question.
         logits: float64 [tokens of the row, 2] for each window.
         run: FinetuningConfig. The function reads n_best_size and max_answer_length.
-        has_null: bool. Whether "" (no answer) is always among the answers. Its score is its lowest score over the
-            windows.
+        has_null: bool. Whether "" (no answer) is always among the answers. The score of "" is its lowest score over
+            the windows.
 
     Returns:
-        dict text -> (start and end logit [2], first character or -1), the best first. It has at least one text that
-        is an answer, or only "" if no answer is possible.
+        dict text -> (start and end logit [2], first character or -1), the best first. The dict has at least one text
+        other than "". If no answer is possible, the dict has only "".
     """
     null = min((values[0] for values in logits), key=sum)
     scores, spans = _candidates(features, units, logits, run.n_best_size, run.max_answer_length)
-    if not len(scores):  # if all best places are in the question, run_squad.py has no answer or fails
+    if not len(scores):  # no pair of best places is an answer; run_squad.py then has no answer or fails
         scores, spans = _candidates(features, units, logits, None, run.max_answer_length)
     if has_null:
         scores, spans = np.concatenate([scores, [null]]), np.concatenate([spans, [(-1, -1)]])
@@ -97,7 +97,7 @@ def _candidates(features, units, logits, n_best_size, max_answer_length):
     for unit, values in zip(units, logits, strict=True):
         row = slice(*features.row_splits[unit : unit + 2])
         token_spans, is_best = features.for_decode["spans"][row], features.for_decode["is_max_context"][row]
-        starts, ends = (np.argsort(-values[:, which], kind="stable")[:n_best_size] for which in (0, 1))
+        starts, ends = (np.argsort(-values[:, end], kind="stable")[:n_best_size] for end in (0, 1))
         lengths = ends - starts[:, None] + 1
         fits = (lengths > 0) & (lengths <= max_answer_length)
         start_numbers, end_numbers = np.nonzero(fits & is_best[starts][:, None] & (token_spans[ends, 0] >= 0))

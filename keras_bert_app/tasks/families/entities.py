@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from keras_bert_app.config.finetuning_config import SCHEMES
 
+# Letters of BILOU and BMES, with the letters of BIOES that have the same meaning.
 _READ_AS = {"L": "E", "U": "S", "M": "I"}
 _LETTERS = frozenset("OBIES").union(_READ_AS)
 
@@ -25,9 +26,9 @@ def _parsed(tag):
 def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """The entities of one sentence, in any scheme.
 
-    Tags that no scheme allows are read as conlleval reads them. An I- or E- after O or after another type starts an
-    entity. An entity without an end tag ends before the next start. E- and S- are read as in version 0.2 of
-    conlleval's port on PyPI: the original (version 2004-01-26) does not know S- and reads E-X B-X as one entity.
+    The function reads tags that no scheme allows as conlleval does. An I- or E- after O or after another type starts an
+    entity. An entity without an end tag ends before the next start. E- and S- follow version 0.2 of conlleval's port on
+    PyPI, because the original (version 2004-01-26) does not know S- and reads E-X B-X as one entity.
 
     Args:
         tags: list of str, such as B-PER.
@@ -93,7 +94,7 @@ def scheme_of(sentences: Sequence[Sequence[str]]) -> str:
 
 
 def count(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, tuple[int, int, int]]:
-    """Counts entities as conlleval does. No entity reaches into the next sentence.
+    """Counts entities as conlleval does. Every entity ends within its sentence.
 
     Args:
         right: list of sentences, each a list of tags.

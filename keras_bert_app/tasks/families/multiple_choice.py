@@ -1,8 +1,8 @@
 """The family of multiple choice: which text continues a context, or answers a question about it.
 
 Each choice is a row [CLS] context [SEP] choice [SEP]. With a question it is [CLS] context [SEP] question [SEP] choice
-[SEP], as in DREAM's own BERT baseline. Everything after the first [SEP] is segment B. The classifier gives one number
-to each row.
+[SEP], as in DREAM's own BERT baseline. Everything after the first [SEP] is segment B. The output layer gives one
+number for each row.
 """
 
 import collections
@@ -67,7 +67,7 @@ def input_names(examples: Sequence[Example]) -> list[str]:
 def featurize(
     task: Task, examples: Sequence[Example], tokenizer, run: FinetuningConfig, labels: tuple, has_labels: bool = True
 ) -> Features:
-    """The Features of examples, one unit of rows for each.
+    """The Features of examples. The rows of an example are one unit.
 
     If a row is too long, its longest texts lose their ends.
     """
@@ -92,8 +92,8 @@ def featurize(
     notes += notes_of_empty(examples, empty, "a context, question or choice")
     if cut or cut_choices:
         notes.append(
-            f"of {len(examples):,} examples {cut:,} have contexts too long for {run.max_seq_length} tokens, "
-            f"whose ends were cut, and {cut_choices:,} questions or choices"
+            f"of {len(examples):,} examples, {cut:,} lost the end of the context and {cut_choices:,} the end of a "
+            f"question or choice, because rows have at most {run.max_seq_length} tokens"
         )
     return builder.features(
         np.arange(len(examples)),
@@ -166,7 +166,7 @@ def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict]
 def baseline(
     task: Task, train_examples: Sequence[Example], examples: Sequence[Example], labels: tuple
 ) -> tuple[str, list[dict]]:
-    """(description, predictions) of the baseline: the most frequent index of the training examples."""
+    """(description, predictions) of the baseline: the index that is right most often in the training examples."""
     counts = collections.Counter(example.label for example in train_examples)
     most = max(sorted(counts), key=counts.get)
     number = len(examples[0].choices)
@@ -190,10 +190,10 @@ def answers(
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
     """Writes the file for the leaderboard of the task.
 
-    The default is predictions.tsv: index, choice from 0, context, question if there is one, text of the choice. For
-    HellaSwag the file is predictions.csv with annot_id and a probability for each ending (hellaswag_models/README.md
-    of its repository). For SWAG it is predictions.csv with the number of the row and pred (csv_predict.py of its
-    repository).
+    The default is predictions.tsv. Its columns are index, prediction (number of the choice, from 0), context, question
+    (if the task has questions) and choice (text). For HellaSwag the file is predictions.csv with annot_id and a
+    probability for each ending (hellaswag_models/README.md of its repository). For SWAG the file is predictions.csv
+    with the number of the row and pred (csv_predict.py of its repository).
     """
     pairs = list(zip(examples, predictions, strict=True))
     if task.name == "hellaswag":

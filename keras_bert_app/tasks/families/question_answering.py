@@ -1,9 +1,9 @@
 """The family of question answering: the answer is a part of a text, or the text has no answer.
 
 Windows, labels, n-best answers and null scores are those of run_squad.py in google-research/bert, with one exception.
-Positions count characters of the original text, not words between white space. An answer is cut from the text
-unchanged, in every script. run_squad.py looks for the normalized answer among the words, and returns whole words if it
-finds none.
+Positions count characters of the original text, not words between white space. The family cuts an answer from the text
+without changes, in every writing system. run_squad.py searches the words for the normalized answer, and returns whole
+words if this search fails.
 """
 
 import dataclasses
@@ -88,7 +88,8 @@ def featurize(
     if run.max_seq_length <= run.max_query_length + 3:
         raise UserError(
             f"--max_seq_length={run.max_seq_length} leaves no room for a text beside --max_query_length="
-            f"{run.max_query_length} tokens of question and 3 special ones; raise it, or lower the other"
+            f"{run.max_query_length} tokens of the question and 3 special tokens; raise --max_seq_length, or lower "
+            "--max_query_length"
         )
     questions = piece_ids(tokenizer, [example.question for example in examples])
     contexts = list(dict.fromkeys(example.context for example in examples))
@@ -168,10 +169,7 @@ def _answer_tokens(example, spans):
     start, end = example.span
     tokens = np.flatnonzero((spans[:, 1] > start) & (spans[:, 0] < end))
     if not len(tokens):
-        raise UserError(
-            f"{example.place}: nothing is left of answer {example.answers[0]!r} once it is cut into "
-            "tokens; remove the question"
-        )
+        raise UserError(f"{example.place}: the answer {example.answers[0]!r} has no word piece; remove the question")
     return tokens[0], tokens[-1]
 
 
@@ -242,7 +240,7 @@ def _prediction(task, example, features, units, logits, run):
 
 
 def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
-    """dict metric -> score. If there are several groups, metric_group is the score of a group's examples."""
+    """dict metric -> score. If there are several groups, METRIC_GROUP is the score of the examples of one group."""
     figures = _figures(task, examples, predictions)
     groups = sorted({example.group for example in examples} - {""})
     for group in groups if len(groups) > 1 else ():
@@ -276,7 +274,7 @@ def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict]
 def tune(examples: Sequence[Example], predictions: Sequence[dict]) -> dict[str, float]:
     """dict of the fields of FinetuningConfig with which these examples score best."""
     right = [example.answers for example in examples]
-    _, threshold = squad_scores.best_threshold(right, *_null_odds(predictions), which=1)
+    _, threshold = squad_scores.best_threshold(right, *_null_odds(predictions), metric_index=1)
     return {"null_score_diff_threshold": threshold}
 
 
@@ -294,7 +292,7 @@ def write_predictions(task: Task, directory: str, examples: Sequence[Example], p
     The files map ids to results, as run_squad.py writes them and SQuAD's official scripts read them. An unanswered
     question has "" in predictions.json. With null_odds.json and a tuned threshold, the official script finds the same
     best_f1 as this program. Its best_exact is at most the best_exact of this program, because answers above the
-    threshold are already empty. Several languages may use the same ids; the language then stands before the id.
+    threshold are already empty. Several languages may use the same ids. The ids are then LANGUAGE:ID.
     """
     ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}

@@ -10,7 +10,7 @@ import numpy as np
 from keras_bert_app.tasks.task import Task, names_in_answers
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
-_WITH_TEXTS = "predictions.tsv"  # the file of answers that no server expects
+_WITH_TEXTS = "predictions.tsv"  # the file for answers that no server expects; its rows also have the texts
 
 
 def baseline(
@@ -64,8 +64,8 @@ def write_predictions(task: Task, directory: str, examples: Sequence, prediction
 
     Each input file gets its own file of answers if task.answer_files names it. All other answers go to
     predictions.tsv, whose rows also have the texts. Commas join several labels. If a label has a comma or begins with a
-    bracket, the labels are a JSON list. Several languages may use the same indices; the language then stands before the
-    index.
+    bracket, the labels are a JSON list. Several groups, such as languages, may use the same indices. The indices
+    are then GROUP:INDEX.
     """
     by_file = {}
     for example, name, prediction in zip(examples, names_in_answers(examples), predictions, strict=True):

@@ -52,8 +52,8 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
     Args:
         task: Task.
         examples: All training examples.
-        run: FinetuningConfig. If label_column names several columns, all of them are labels, even if no example has
-            them. If it gives the numbers of columns that have names, the numbers are not labels.
+        run: FinetuningConfig. If label_column lists several columns, their names are labels, even if no example has
+            them. If label_column gives columns by number and the columns have names, the numbers are not labels.
 
     Raises:
         UserError: there are too few labels to distinguish anything.
@@ -118,7 +118,8 @@ def featurize(
     in_windows = run.long_documents in WINDOWED
     if second and run.long_documents != "head":
         raise UserError(
-            f"{examples[second[0]].place}: --long_documents={run.long_documents} is for single texts; pairs take head"
+            f"{examples[second[0]].place}: --long_documents={run.long_documents} is for single texts; for pairs, give "
+            "--long_documents=head"
         )
     for number, a in enumerate(pieces_a):
         rows, is_cut = _rows(a, pieces_b.get(number), run)
@@ -246,7 +247,7 @@ def decode(
 def score(
     task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple[str, ...]
 ) -> dict[str, float]:
-    """dict metric -> score. If there are several groups, metric_group is the score of a group's examples."""
+    """dict metric -> score. If there are several groups, METRIC_GROUP is the score of the examples of one group."""
     figures = _figures(task, examples, predictions, labels)
     groups = sorted({example.group for example in examples} - {""})
     for group in groups if len(groups) > 1 else ():

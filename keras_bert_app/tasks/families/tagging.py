@@ -1,7 +1,7 @@
 """The family of tagging: a tag for each word of a sentence.
 
-The prediction at the first piece of a word is the tag of the word (Devlin et al. 2018, section 5.3). Training uses
-IOB2 for entities, whatever the scheme of a file. Predictions have the scheme of the file.
+The prediction at the first piece of a word is the tag of the word (Devlin et al. 2018, section 5.3). The model always
+learns entities in IOB2, even if the file has another scheme. Predictions have the scheme of the file.
 """
 
 import collections
@@ -36,19 +36,19 @@ def _as_trained(task, tags):
 
 
 def label_names(task: Task, examples: Sequence[conll.Sentence], run: FinetuningConfig) -> tuple[str, ...]:
-    """The tags in the order of the outputs. Words about which nothing is known get the first tag.
+    """The tags in the order of the outputs.
 
     For entities, the first tag is O, followed by B- and I- of each type. Other tags are sorted by frequency, the most
-    frequent tag first.
+    frequent tag first. Words without a word piece get the first tag. So do words that the baseline does not know.
 
     Raises:
-        UserError: all words have the same tag; for tasks with entities, the tag O.
+        UserError: all words have the same tag. For tasks with entities, this is an error only if the tag is O.
     """
     tags = collections.Counter(itertools.chain.from_iterable(example.tags for example in examples))
     if len(tags) < 2 and (not has_entities(task) or "O" in tags):
         raise UserError(
-            f"{examples[0].path}: {sum(tags.values()):,} training words with the one tag {min(tags)!r}; a task needs "
-            "tags to tell apart; --label_column is their column"
+            f"{examples[0].path}: all {sum(tags.values()):,} training words have the tag {min(tags)!r}; a task needs "
+            "at least two tags; --label_column gives the column of the tags"
         )
     if not has_entities(task):
         return tuple(sorted(tags, key=lambda tag: (-tags[tag], tag)))
@@ -99,7 +99,7 @@ def featurize(
         places = (f"{example.path}:{line}" for example in examples for line in example.lines)
         place = next(itertools.islice(places, without_pieces[0], None))
         features.notes.append(
-            f"{len(without_pieces):,} of {num_words:,} words come to no piece and are tagged {labels[0]}, the first "
+            f"{len(without_pieces):,} of {num_words:,} words have no word piece and get the tag {labels[0]}, the first "
             f"{place}"
         )
     if has_labels:
@@ -117,8 +117,8 @@ def _label_values(task, examples, labels):
             word = values_of_example.index(-1)
             some = f"{', '.join(labels[:8])}{' and others' if len(labels) > 8 else ''}"
             raise UserError(
-                f"{example.path}:{example.lines[word]}: tag {example.tags[word]!r} is none of the training data's: "
-                f"{some}"
+                f"{example.path}:{example.lines[word]}: tag {example.tags[word]!r} is not in the training data; its "
+                f"tags are {some}"
             )
         values += values_of_example
     return np.array(values, np.int32)
@@ -229,7 +229,7 @@ def baseline(
 ) -> tuple[str, list[dict]]:
     """(description, predictions) of the baseline: the most frequent tag of each word.
 
-    New words get the first label.
+    Words that the training data do not have get the first label.
     """
     tags = collections.defaultdict(collections.Counter)
     for example in train_examples:

@@ -18,9 +18,9 @@ def make_rows(examples: Sequence[conll.Sentence], tokenizer, run: FinetuningConf
     this piece the most context.
 
     A sentence that is longer than a row becomes overlapping windows of whole words. The windows are run.doc_stride
-    pieces apart, but at most half a row, so that each word has context on both sides in one of them. With
-    run.document_context, a sentence that fits into a row also gets as many words around it as fit. They come from its
-    document, with the same number of pieces on both sides if possible.
+    pieces apart, but at most half a row, so that each word has context on both sides in at least one window. With
+    run.document_context, a sentence that fits into a row also gets the words around it, as many as fit. These words
+    come from the document of the sentence, with the same number of pieces on both sides if possible.
 
     Args:
         examples: list of conll.Sentence.
@@ -49,7 +49,7 @@ def make_rows(examples: Sequence[conll.Sentence], tokenizer, run: FinetuningConf
         shifts[first:last] = rows.add(number, start, end)
     notes = (
         [
-            f"{num_long:,} of {len(examples):,} sentences are longer than {run.max_seq_length} tokens; they go in "
+            f"{num_long:,} of {len(examples):,} sentences are longer than {run.max_seq_length} tokens and become "
             f"windows {step} tokens apart"
         ]
         if num_long

@@ -72,8 +72,9 @@ def _fold(split, examples, run):
 
     The function divides CODAH's file of all examples into five parts of nearly the same size: one for test, the next
     one for dev, three for training. Questions that share a prompt or an ending are in one part. No prompt and no ending
-    of dev or test therefore occurs in training. These parts are not CODAH's own folds. Their scores cannot be compared
-    with published scores. A file of one of CODAH's own folds (data/cv_split) is a whole split.
+    of dev or test therefore occurs in training. These parts are not CODAH's own folds, so their scores cannot be
+    compared with published scores. If a file belongs to one of CODAH's own folds (data/cv_split), the function returns
+    all its examples.
 
     Raises:
         UserError: --fold is given for files of one fold; the file of the split is missing although other splits have
@@ -83,14 +84,14 @@ def _fold(split, examples, run):
     fold_files = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
     if name == _CODAH_WHOLE and fold_files:
         raise UserError(
-            f"{os.path.join(directory, _split_file(split))}: is not there, beside {', '.join(fold_files)}; give the "
-            f"directory of one whole fold, or of {_CODAH_WHOLE} alone"
+            f"{os.path.join(directory, _split_file(split))}: is missing beside {', '.join(fold_files)}; give the "
+            f"directory of one whole fold, or a directory that has only {_CODAH_WHOLE}"
         )
     if name != _CODAH_WHOLE:
         if examples and run.fold:
             raise UserError(
-                f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory "
-                "of another"
+                f"--fold={run.fold}: {directory} is a single fold ({name}); leave out --fold, or give the directory "
+                "of another fold"
             )
         return examples
     splits = {run.fold: "test", (run.fold + 1) % _CODAH_FOLDS: "dev"}
@@ -108,15 +109,15 @@ def _parts_of_codah(examples):
     )
     if len(set(first_of_group)) < _CODAH_FOLDS:
         raise UserError(
-            f"{examples[0].place.rpartition(':')[0]}: its {len(examples):,} questions are in "
-            f"{len(set(first_of_group))} groups that share prompts or endings, too few for {_CODAH_FOLDS} parts; "
-            f"divide it into {', '.join(map(_split_file, SPLITS))} of your own"
+            f"{examples[0].place.rpartition(':')[0]}: its {len(examples):,} questions form "
+            f"{len(set(first_of_group))} groups with common prompts or endings, too few for {_CODAH_FOLDS} parts; "
+            f"divide the file into {', '.join(map(_split_file, SPLITS))} yourself"
         )
     return disjoint_parts.balanced(first_of_group, _CODAH_FOLDS)
 
 
 def _words(text):
-    """The words of a text without differences of case; a text without words stays as it is."""
+    """The words of a text without differences of case; the whole text if it has no words."""
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
@@ -176,7 +177,7 @@ def _array_items(path):
     decoder, line, counted = json.JSONDecoder(), 1, 0
     at = _next(text, 0)
     if text[at : at + 1] != "[":
-        raise UserError(f"{path}:1: is no JSON array; expected the dialogues of DREAM in one")
+        raise UserError(f"{path}:1: is not a JSON array; expected one array with the dialogues of DREAM")
     at = _next(text, at + 1)
     while text[at : at + 1] != "]":
         line, counted = line + text.count("\n", counted, at), at
@@ -184,14 +185,14 @@ def _array_items(path):
             item, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             raise UserError(
-                f"{path}:{getattr(error, 'lineno', line)}: is no JSON ({getattr(error, 'msg', error)})"
+                f"{path}:{getattr(error, 'lineno', line)}: is not JSON ({getattr(error, 'msg', error)})"
             ) from None
         yield line, without_surrogates(item) if "\\ud" in text[at:end].lower() else item
         at = _next(text, end)
         if text[at : at + 1] == ",":
             at = _next(text, at + 1)
         elif text[at : at + 1] != "]":
-            raise UserError(f"{path}:{1 + text.count(chr(10), 0, at)}: the JSON array ends here without its bracket")
+            raise UserError(f"{path}:{1 + text.count(chr(10), 0, at)}: the JSON array ends here without its closing ]")
 
 
 def _next(text, at):
@@ -214,20 +215,20 @@ TASKS = (
     ),
     _task(
         "hellaswag",
-        "HellaSwag: the same, harder",
+        "HellaSwag: which of four endings continues a text; harder than SWAG",
         _read_hellaswag,
         {"train": ("hellaswag_train.jsonl",), "dev": ("hellaswag_val.jsonl",), "test": ("hellaswag_test.jsonl",)},
     ),
     _task(
         "dream",
-        "DREAM: which of three answers a question about a dialogue; --max_seq_length=256 or more",
+        "DREAM: which of three choices answers a question about a dialogue; --max_seq_length=256 or more",
         _read_dream,
         {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)},
     ),
     _task(
         "codah",
-        "CODAH: which of four endings continues a sentence; a fold's own files, or all in one, which --fold divides "
-        "into parts that share no prompt and no ending",
+        "CODAH: which of four endings continues a sentence; the files of one fold, or one file of all examples, which "
+        "--fold divides into parts that share no prompt and no ending",
         _read_codah,
         {split: (_split_file(split), _CODAH_WHOLE) for split in SPLITS},
         _fold,

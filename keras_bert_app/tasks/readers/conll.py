@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.readers.tables import lines_of
+from pipelines.plurals import counted
 
 _WORD, _BLANK, _DOCUMENT, _OTHER = "word", "blank", "document", "other"
 # CoNLL-U (universaldependencies.org/format.html) separates its columns by tabs: ID FORM LEMMA UPOS XPOS FEATS HEAD
@@ -105,7 +106,7 @@ def read_sentences(
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[: 1 + has_tags]:
             if not fields[column]:
                 raise UserError(f"{path}:{number}: the column of the {name} is empty; expected a {name} in each line")
-            # The same words and tags occur many times, so that interned strings save memory.
+            # The same words and tags occur many times. Interned strings save memory.
             values.append(sys.intern(fields[column]))
         numbers.append(number)
     end_sentence()
@@ -117,8 +118,9 @@ def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int
 
     Plain columns go to predictions.txt, which conlleval reads: the line of each word with the predicted tag as an
     additional last column, and all other lines without a change. -DOCSTART- lines are filled up to the same number of
-    columns. conlleval compares the last two columns. If the right tags are in another column than the last one, they
-    are repeated before the predicted tags. CoNLL-U goes to predictions.conllu, with the tags in their own column.
+    columns. conlleval compares the last two columns. If the right tags are not in the last column, the function
+    repeats them before the predicted tags. CoNLL-U goes to predictions.conllu, with the predicted tags in the column
+    tag_column.
 
     Args:
         directory: str. The directory for the predictions.
@@ -153,8 +155,8 @@ def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int
 def _is_prose(fields, word_column):
     """Whether the fields of a line are a sentence, not a word with its columns.
 
-    A word has no end of a sentence next to a Chinese character. A last column with a tag or a lemma does not end with a
-    full stop, unless it repeats the word.
+    Inside a word, no mark that ends a sentence stands next to a Chinese or Japanese character. A last column with a tag
+    or a lemma does not end like a sentence, unless the column repeats the word.
     """
     word, last = fields[min(word_column, len(fields) - 1)], fields[-1]
     if _CJK_SENTENCE.search(word) or len(_CJK.findall(word)) > _LONGEST_CJK_WORD:
@@ -239,13 +241,13 @@ def _has_tags(path, number, fields, word_column, tag_column, has_labels):
         )
     has_tags = tag_column < len(fields) and tag_column % len(fields) != word_column
     if has_labels and not has_tags:
-        which = "-1, the last," if tag_column < 0 else f"{tag_column}, from 0"
+        shown_column = "-1, the last," if tag_column < 0 else f"{tag_column}, from 0"
         raise UserError(
-            f"{path}:{number}: has {_columns_text(fields)}; expected a word and a tag, in column {which} "
+            f"{path}:{number}: has {_columns_text(fields)}; expected a word and a tag, in column {shown_column} "
             "(--label_column)"
         )
     return has_tags
 
 
 def _columns_text(fields):
-    return f"{len(fields)} column{'s' * (len(fields) != 1)}"
+    return counted(len(fields), "column")

@@ -11,7 +11,7 @@ def groups(keys: Sequence[Collection[Hashable]]) -> list[int]:
     """Groups the members that share a key, directly or through other members.
 
     Args:
-        keys: the keys of each member.
+        keys: the keys of each member, such as the texts of each example.
 
     Returns:
         list of int: for each member, the number of the first member of its group.

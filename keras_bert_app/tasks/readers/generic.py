@@ -70,7 +70,7 @@ def _remarks(row, run, kind):
     if isinstance(row, NumberedRow):
         return ["line 1 was read as an example, and columns have numbers"]
     if isinstance(row, TableRow) and _are_numbers(run, kind):
-        return [f"line 1 was read as the head ({', '.join(shown_columns(row))})"]
+        return [f"line 1 was read as the header ({', '.join(shown_columns(row))})"]
     return []
 
 
@@ -90,7 +90,7 @@ def _guessed(path, number, row):
 
 def _settle(kind):
     def settled(run, path):
-        """The run with the header and the text columns of the training file. It expects both in every file."""
+        """The run with the header and the text columns of the training file. The run expects both in every file."""
         run = dataclasses.replace(run, header=_header(path, run, kind))
         number, row = next(read_rows(path, has_header=run.header != "no"), (0, None))
         if run.text_columns or row is None:
@@ -105,8 +105,9 @@ def _header(path, run, kind):
     labels, are_numbers = _label_columns(run, kind), _are_numbers(run, kind)
     if run.header == "no" and not are_numbers:
         raise UserError(
-            f"--header=no: columns have numbers then, from 0, and --text_columns={','.join(run.text_columns)} "
-            f"--label_column={run.label_column} are none; give such as --text_columns=1,2 --label_column=0"
+            f"--header=no: the columns have numbers from 0, but --text_columns={','.join(run.text_columns)} "
+            f"--label_column={run.label_column} are not numbers; give numbers, such as "
+            "--text_columns=1,2 --label_column=0"
         )
     if run.header != "auto" or not are_numbers:
         return run.header
@@ -174,8 +175,8 @@ def _marked(path, number, row, names):
     for name, value in values.items():
         if value not in (*_YES, *_NO):
             raise UserError(
-                f"{path}:{number}: column {name!r} has {value[:40]!r}; expected 0 or 1, since --label_column names "
-                "several"
+                f"{path}:{number}: column {name!r} has {value[:40]!r}; expected 0 or 1, because --label_column names "
+                "several columns"
             )
     return tuple(sorted(_on_one_line(name) for name, value in values.items() if value in _YES))
 

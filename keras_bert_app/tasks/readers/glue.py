@@ -102,7 +102,8 @@ def read_nli(
 
 def guid_of(row: dict, number: int) -> str:
     """The name of a row in predictions: its index or id, or else its number in the file, from 0."""
-    return row.get("index") or row.get("id") or str(number)
+    names = (row.get(column) for column in ("index", "id"))
+    return next((str(name) for name in names if name not in (None, "")), str(number))
 
 
 def _score(path, number, value):
@@ -176,8 +177,8 @@ TASKS = (
     ),
     _glue(
         "mnli",
-        "MNLI: does one sentence follow from the other; scored on the mismatched, and on AX's diagnostic "
-        "sentences, too",
+        "MNLI: does one sentence follow from the other; also scored on the mismatched sentences and on the diagnostic "
+        "sentences (AX)",
         read_nli,
         ("accuracy", "matthews_correlation"),
         NLI,
@@ -222,7 +223,7 @@ TASKS = (
     ),
     _glue(
         "wnli",
-        "WNLI: what a pronoun stands for, as inference",
+        "WNLI: does a sentence follow in which a noun replaces the pronoun",
         _reader("sentence1", "sentence2"),
         labels=("0", "1"),
         is_ordered=True,

@@ -1,7 +1,8 @@
 """Tasks in several languages: training in one language, scores in all languages (zero-shot transfer).
 
 --language names the language that trains the model and chooses the best weights, English by default. A run ends with
-the scores of the split dev_languages, for all languages together and for each one. evaluate --split=test does the same.
+the scores of the split dev_languages, for all languages together and for each language. evaluate --split=test gives
+such scores of the test files.
 """
 
 import os
@@ -73,7 +74,7 @@ def _task(name, summary, read, metrics, labels, files, is_ordered=False):
 TASKS = (
     _task(
         "xnli",
-        "XNLI: inference in 15 languages; --language to train on, all are scored",
+        "XNLI: inference in 15 languages; --language names the language of training, all languages are scored",
         _read_xnli,
         ("accuracy",),
         NLI,
@@ -87,7 +88,7 @@ TASKS = (
     ),
     _task(
         "paws-x",
-        "PAWS-X: do two sentences with the same words say the same, in 7 languages; --language as xnli",
+        "PAWS-X: do two sentences with the same words say the same, in 7 languages; --language as for xnli",
         _read_paws_x,
         ("accuracy", "f1"),
         ("0", "1"),

@@ -1,12 +1,12 @@
 """20 Newsgroups: messages without headers, quotes and footers, with a baseline by thread and sender.
 
 Headers, quotes and footers reveal the group of many messages. The reader removes them as
-fetch_20newsgroups(remove=("headers", "footers", "quotes")) of scikit-learn does. Some texts are then empty. They count
-as examples, as in scikit-learn.
+fetch_20newsgroups(remove=("headers", "footers", "quotes")) of scikit-learn does. Some texts are then empty. Empty
+texts still count as examples, as in scikit-learn.
 
-The test split is the official one, by date: 2,419 of its 7,532 messages have the subject of a training message.
-Therefore the baseline predicts the class by subject and sender. About a tenth of the threads of the training messages
-is dev.
+The test split is the official split by date. 2,419 of its 7,532 messages have the subject of a training message. The
+baseline therefore predicts the class from subject and sender. The dev split has about a tenth of the threads of the
+training messages.
 """
 
 import collections
@@ -23,7 +23,8 @@ from keras_bert_app.tasks.task import Examples, Task
 
 _DEV_SHARE = 10  # dev has one thread in 10
 _END_OF_HEADERS = "\n\n"
-# The pattern leaves out a line that continues a subject: 88 of the 96 such lines hold identifiers of other messages.
+# A subject may continue on the next line. The pattern does not read this line, because 88 of the 96 such lines hold
+# identifiers of other messages.
 _FIELD = re.compile(r"^(From|Subject):(.*)", re.MULTILINE)
 _REPLY = re.compile(r"(re(\[\d+\]|\^\d+)?\s*:\s*)*")
 _ADDRESS = re.compile(r"[^\s<>()\"]+@[^\s<>()\"]+")
@@ -36,8 +37,10 @@ class Message(Example):
     """A message and its class.
 
     Attributes:
-        subject: The subject without "Re:", case and white space, which all messages of a thread share.
-        sender: The sender's address, or all of From if it has no address, without case and white space.
+        subject: The subject in lower case, without "Re:" at the beginning and without repeated white space. All
+            messages of a thread have the same subject.
+        sender: The sender's address in lower case. If the field From has no address, the whole field in the same form
+            as subject.
     """
 
     subject: str = ""
@@ -45,14 +48,14 @@ class Message(Example):
 
 
 def without_headers(text: str) -> str:
-    """The text after the first blank line; "" if there is none."""
+    """The text after the first blank line; "" if the text has no blank line."""
     return text.partition(_END_OF_HEADERS)[2]
 
 
 def without_footer(text: str) -> str:
     """The text before its last blank line or line of hyphens.
 
-    The text stays whole if it has no such line, or has it only as its first line.
+    If no line but the first is blank or has only hyphens, the function returns the whole text.
     """
     lines = text.strip().split("\n")
     for number in range(len(lines) - 1, 0, -1):
@@ -62,7 +65,7 @@ def without_footer(text: str) -> str:
 
 
 def without_quotes(text: str) -> str:
-    """The lines that neither quote nor introduce a quotation."""
+    """The text without quoted lines and without lines that introduce a quotation, such as "he writes:"."""
     phrases = [phrase for phrase in _INTRODUCES_QUOTE if phrase in text]
     return "\n".join(
         line
@@ -72,7 +75,7 @@ def without_quotes(text: str) -> str:
 
 
 def _read(path, run, has_labels):
-    """The messages of a file. A text without From and Subject in its first paragraph has no headers to remove."""
+    """The messages of a file. If the first paragraph has neither From nor Subject, the text has no headers."""
     messages, without_fields = [], 0
     for number, row in read_rows(path):
         if has_labels:
@@ -104,18 +107,19 @@ def _address(sender):
 
 
 def _remarks(path, messages, without_fields):
-    of_messages = f"of {len(messages):,} messages of {os.path.basename(path)}"
+    all_messages = f"of {len(messages):,} messages of {os.path.basename(path)}"
     empty = sum(not message.text_a.strip() for message in messages)
     return [
-        *([f"{empty:,} {of_messages} are empty without headers, quotes and footers"] if empty else []),
-        *([f"{without_fields:,} {of_messages} have no headers to remove"] if without_fields else []),
+        *([f"{empty:,} {all_messages} are empty without headers, quotes and footers"] if empty else []),
+        *([f"{without_fields:,} {all_messages} have no headers to remove"] if without_fields else []),
     ]
 
 
 def _part(split, examples, run):
-    """The examples of a split with the classes in turn, because the files are sorted by class.
+    """The examples of a split, with one example of each class in turn.
 
-    A tenth of the threads of the training messages is dev.
+    The files are sorted by class, so the first examples of a file would all have one class. The dev split has about a
+    tenth of the threads of the training messages.
     """
     if split in ("train", "dev"):
         examples = [message for message in examples if _is_dev(message.subject or message.guid) == (split == "dev")]
@@ -136,9 +140,9 @@ def look_up(
 ) -> tuple[str, list[dict]]:
     """(description, predictions) of a baseline that reads only the headers.
 
-    The baseline predicts the most frequent class of the training messages with the same subject. If there are none, it
-    takes the messages with the same sender. If there are none either, it takes all messages. Among equally frequent
-    classes it predicts the first one.
+    The baseline predicts the most frequent class of the training messages with the same subject. If no training message
+    has the subject, the messages with the same sender decide. If no training message has the sender either, all
+    training messages decide. If several classes are equally frequent, the one that comes first in `labels` wins.
 
     Args:
         task: Task.
@@ -155,7 +159,7 @@ def look_up(
     for message in examples:
         shares = next(shares_of[key] for key in _keys(message) if key in shares_of)
         predictions.append({"label": max(labels, key=shares.__getitem__), "probabilities": shares})
-    return "class of the same subject, else of the same sender", predictions
+    return "most frequent class of messages with the same subject, or else the same sender", predictions
 
 
 def _keys(message):
@@ -169,8 +173,8 @@ _TRAIN = ("train.jsonl", "20newsgroups-bydate/train.jsonl")
 TASKS = (
     Task(
         "newsgroups",
-        "20 Newsgroups, by date, without headers, quotes and footers; extract the archive of train.jsonl and "
-        "test.jsonl (id, label, text with headers); about a tenth of the training threads is dev",
+        "20 Newsgroups, split by date; the reader removes headers, quotes and footers; extract the archive that has "
+        "train.jsonl and test.jsonl (id, label, text with headers); dev has about a tenth of the training threads",
         sequences,
         CLASSIFICATION,
         _read,

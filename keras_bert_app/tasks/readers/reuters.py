@@ -1,10 +1,10 @@
 """Reuters-21578: documents with several topics, read from the files of its archive.
 
 The test split is the ModApte test. About a tenth of the training documents is dev. Documents that begin alike stay
-together, in training or in dev. Documents begin alike if they have the same title or the same first words of the body,
-without numbers. The reason is that the corpus has many near copies. If every tenth training document were dev, 46 of
-777 dev documents would have a near copy in training. A near copy has nearly the same set of words (Jaccard similarity
-of at least 0.9, without numbers).
+together, in training or in dev, because the corpus has many near copies. If every tenth training document were dev, 46
+of 777 dev documents would have a near copy in training. A near copy has nearly the same set of words (Jaccard
+similarity of at least 0.9, without numbers). Documents begin alike if they have the same first words in the title or
+in the body, without numbers.
 """
 
 import html
@@ -56,7 +56,7 @@ def _read(path, run, has_labels):
         document, end, _ = document.partition("</REUTERS>")
         attributes, topics = dict(_ATTRIBUTE.findall(attributes)), _TOPICS.search(document)
         if not end or topics is None or not {"TOPICS", "LEWISSPLIT", "NEWID"} <= set(attributes):
-            raise UserError(f"{path}:{line}: is no whole document of Reuters-21578; extract the file again")
+            raise UserError(f"{path}:{line}: is not a whole document of Reuters-21578; extract the file again")
         split = attributes["LEWISSPLIT"].lower()
         is_of_modapte = attributes["TOPICS"] == "YES" and split in ("train", "test")
         labels = tuple(sorted(set(_TOPIC.findall(topics[1])) & set(REUTERS_TOPICS)))
@@ -112,7 +112,7 @@ TASKS = (
     Task(
         "reuters",
         "Reuters-21578, ModApte split, 90 topics, several to a document; extract the archive of reut2-*.sgm; "
-        "about a tenth of the training documents is dev, those that begin alike together",
+        "about a tenth of the training documents is dev; documents that begin alike stay together",
         sequences,
         MULTI_LABEL,
         _read,

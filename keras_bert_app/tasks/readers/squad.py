@@ -1,7 +1,8 @@
 """SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), and XQuAD (Artetxe et al. 2020).
 
 The files are SQuAD's own, or lists of questions as Hugging Face's datasets have them: {"id", "context", "question",
-"answers": {"text": [...], "answer_start": [...]}}, as JSON lines, as one JSON list, or as the list "data".
+"answers": {"text": [...], "answer_start": [...]}}. Such a list is JSON lines, one JSON list, or the value of "data" in
+a JSON object.
 """
 
 import json
@@ -33,7 +34,7 @@ def _reader(has_null):
         for context, question, place in _questions(path):
             guid = _with_whole_characters(str(question["id"]))
             if guid in seen:
-                raise UserError(f"{place}: stands there twice; give each question an id of its own")
+                raise UserError(f"{place}: occurs twice; give each question its own id")
             seen.add(guid)
             answers, span = None, None
             if has_labels:
@@ -57,7 +58,7 @@ def _questions(path):
         # Errors about very long numbers and very deep lists have no line and no column.
         column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UserError(
-            f"{path}:{getattr(error, 'lineno', 1)}: is no JSON ({getattr(error, 'msg', error)}{column}); expected "
+            f"{path}:{getattr(error, 'lineno', 1)}: is not JSON ({getattr(error, 'msg', error)}{column}); expected "
             "SQuAD's layout"
         ) from None
     lines = _lines_of_ids(text)
@@ -90,7 +91,7 @@ def _json_of(text):
     """The JSON value of a text, or the list of the values of its lines.
 
     Raises:
-        ValueError, RecursionError: the text is no JSON.
+        ValueError, RecursionError: the text is not JSON.
     """
     try:
         return json.loads(text)
@@ -118,10 +119,10 @@ def _lines_of_ids(text):
     return line_numbers
 
 
-def _value(of, key, kind, place):
-    if not isinstance(of, dict) or type(of.get(key)) is not kind:
-        raise UserError(f"{place}: {key!r} is {_shown(of, key)}; expected {_KINDS[kind]}, as SQuAD's files have it")
-    return _with_whole_characters(of[key]) if kind is str else of[key]
+def _value(item, key, kind, place):
+    if not isinstance(item, dict) or type(item.get(key)) is not kind:
+        raise UserError(f"{place}: {key!r} is {_shown(item, key)}; expected {_KINDS[kind]}, as SQuAD's files have it")
+    return _with_whole_characters(item[key]) if kind is str else item[key]
 
 
 def _with_whole_characters(text):
@@ -129,8 +130,8 @@ def _with_whole_characters(text):
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _shown(of, key):
-    return repr(of[key])[:40] if isinstance(of, dict) and key in of else "missing"
+def _shown(item, key):
+    return repr(item[key])[:40] if isinstance(item, dict) and key in item else "missing"
 
 
 def _answers(question, context, place, has_null):
@@ -140,11 +141,11 @@ def _answers(question, context, place, has_null):
     answers = _paired(answers, place) if isinstance(answers, dict) else _value(question, "answers", list, place)
     texts = tuple(_value(answer, "text", str, place) for answer in answers)
     if is_impossible and texts:
-        raise UserError(f"{place}: is_impossible, but has the answer {texts[0]!r}; take one away")
+        raise UserError(f"{place}: is_impossible, but has the answer {texts[0]!r}; remove one of them")
     if not texts and not has_null:
-        raise UserError(f"{place}: has no answer; --task=squad2 is for questions without one")
+        raise UserError(f"{place}: has no answer; --task=squad2 is for questions without an answer")
     if not texts and question.get("is_impossible") is False:
-        raise UserError(f"{place}: has no answer, but is_impossible is false; give an answer, or true")
+        raise UserError(f"{place}: has no answer, but is_impossible is false; give an answer, or set it to true")
     spans = [
         _span(context, text, _value(answer, "answer_start", int, place), place)
         for text, answer in zip(texts, answers, strict=True)
@@ -156,7 +157,7 @@ def _paired(answers, place):
     """The answers in SQuAD's form, from Hugging Face's form of a dict with two lists."""
     texts, starts = _value(answers, "text", list, place), _value(answers, "answer_start", list, place)
     if len(texts) != len(starts):
-        raise UserError(f"{place}: has {len(texts)} answers, and {len(starts)} answer_start; give one for each")
+        raise UserError(f"{place}: has {len(texts)} answers, but {len(starts)} answer_start; give one for each answer")
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
@@ -166,16 +167,16 @@ def _span(context, text, start, place):
         return start, start + len(text)
     characters = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     if not characters:
-        raise UserError(f"{place}: has an empty answer; one that has none has no answers in its list")
+        raise UserError(f"{place}: has an empty answer; a question without an answer has an empty list of answers")
     match = re.compile(rf"\s*({characters})").match(context, start) if start >= 0 else None
     if match:
         return match.span(1)
     text_at_start = context[start : start + len(text)] if 0 <= start < len(context) else ""
     elsewhere = context.find(text)
-    hint = f"it stands at {elsewhere}" if elsewhere >= 0 else "nor anywhere else"
+    hint = f"it is at {elsewhere}" if elsewhere >= 0 else "it is not in the context"
     raise UserError(
-        f"{place}: answer {text[:60]!r} is not at answer_start {start} of its context, where "
-        f"{text_at_start[:60]!r} stands ({hint}); count Unicode characters from 0"
+        f"{place}: answer {text[:60]!r} is not at answer_start {start} of its context, which has "
+        f"{text_at_start[:60]!r} there ({hint}); count Unicode characters from 0"
     )
 
 

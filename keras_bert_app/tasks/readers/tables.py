@@ -11,9 +11,9 @@ from typing import Any
 from keras_bert_app.errors import UserError, nearest
 
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 8, 30
-_LINE_1 = "; line 1 was read as the head; where it is an example, "
+_LINE_1 = "; line 1 was read as the header; if it is an example, "
 _HEAD_ADVICE = (
-    f"{_LINE_1}take --task=classification, regression or multi_label with columns by number from 0, such as "
+    f"{_LINE_1}give --task=classification, regression or multi_label with columns by number from 0, such as "
     "--text_columns=1,2 --label_column=0"
 )
 
@@ -39,8 +39,8 @@ def read_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, dict column -> str or JSON value) of a table.
 
-    The ending of the path decides the format. An empty line is no row; in a table with one column it is an empty text.
-    Line 1 is the first line that is not blank, and a file without such a line has no rows.
+    The ending of the path decides the format. The function skips empty lines. In a table with one column, however,
+    an empty line is an empty text. Line 1 is the first line that is not blank. A file without such a line has no rows.
 
     Args:
         path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do, or tabs without
@@ -54,7 +54,7 @@ def read_rows(
             numbers of fields.
 
     Raises:
-        UserError: the file is not UTF-8, a row has more or fewer fields than columns, or a line is no JSON object.
+        UserError: the file is not UTF-8, a row has more or fewer fields than columns, or a line is not a JSON object.
             The message has file:line.
     """
     kind = os.path.splitext(path)[1].lower()
@@ -120,7 +120,7 @@ def shown_columns(row: dict[str, Any]) -> list[str]:
 
 
 def head_advice(row: dict[str, Any]) -> str:
-    """The end of an error message about a missing column. It says that line 1 was read as the header."""
+    """The end of an error message about a missing column; "" if line 1 was not read as the header."""
     return _HEAD_ADVICE if getattr(row, "has_header", False) else ""
 
 
@@ -132,10 +132,10 @@ def advice_of_trained_run(message: str, text_columns: Sequence[str]) -> str:
         text_columns: The run's columns of texts; () for a task with columns of its own.
 
     Returns:
-        str: the message. Advice to add a head line to the file replaces the advice of head_advice.
+        str: the message. Advice to add a header line to the file replaces the advice of head_advice.
     """
     names = "" if any(name.isdecimal() for name in text_columns) else ", ".join(text_columns)
-    advice = "put a head line with the columns of the training file above it"
+    advice = "put a header line with the columns of the training file above it"
     return message.replace(_HEAD_ADVICE, f"{_LINE_1}{advice}{f' ({names})' if names else ''}")
 
 
@@ -172,7 +172,7 @@ def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
     if name not in row:
         raise UserError(
             f"{path}:{number}: has no column {name!r} with the answers (columns: {', '.join(shown_columns(row))}); "
-            f"tasks over tables take another by --label_column; a file without answers is one for predict"
+            "tasks over tables take another column by --label_column; predict reads files without answers"
             f"{head_advice(row)}"
         )
     return row[name]
@@ -231,7 +231,7 @@ def _csv_rows(path):
             return
         except csv.Error as error:
             raise UserError(
-                f"{path}:{number}: is no CSV ({error}); quote fields that hold quotes or commas, and double "
+                f"{path}:{number}: is not CSV ({error}); quote fields that hold quotes or commas, and double "
                 "the quotes in them"
             ) from None
         yield number, fields or [""]
@@ -244,7 +244,7 @@ def _json_rows(path, lines):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}:{number}: is no JSON ({error}); expected one object a line") from None
+            raise UserError(f"{path}:{number}: is not JSON ({error}); expected one object a line") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}:{number}: is a JSON {type(row).__name__}; expected one object a line")
         yield number, without_surrogates(row) if "\\ud" in line.lower() else row

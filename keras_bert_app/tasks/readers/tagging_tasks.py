@@ -30,7 +30,7 @@ def read_entities(
 ) -> list[conll.Sentence]:
     """The sentences of a file whose tags mark entities, with the scheme for the tags of answers.
 
-    This is the scheme of the run, unless the labels of the file break it.
+    The scheme is that of the run. If the run has none, or if the labels of the file break it, the file decides.
 
     Args:
         path: str. The file.
@@ -54,7 +54,7 @@ def read_entities(
             if tag in strange
         )
         raise UserError(
-            f"{path}:{line}: tag {tag!r} is no entity's; expected O, or B-, I-, E- or S- and a type ({advice})"
+            f"{path}:{line}: tag {tag!r} marks no entity; expected O, or B-, I-, E- or S- and a type ({advice})"
         )
     # A file without labels may have another last column, such as chunks; its answers follow the scheme of the run.
     is_given = tag_scheme != "auto"

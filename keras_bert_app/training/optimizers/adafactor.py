@@ -1,4 +1,4 @@
-"""Adafactor (Shazeer and Stern 2018). It saves memory, because it keeps means of rows and columns."""
+"""Adafactor (Shazeer and Stern 2018). To save memory, it keeps only means of the rows and columns of a matrix."""
 
 import tensorflow as tf
 

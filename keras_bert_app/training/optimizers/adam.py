@@ -101,7 +101,7 @@ class AdamWeightDecay(Optimizer):
         if traits.decay:
             variable.assign_sub(variable * (learning_rate * traits.decay))
         # The op reads and writes each array once. With beta powers of 0 it corrects no bias. With other powers it adds
-        # epsilon to the uncorrected root, so it takes the scaled epsilon.
+        # epsilon to the uncorrected root. The argument is therefore the scaled epsilon.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=slots["adam_m"].handle,

@@ -88,7 +88,7 @@ def make_norms_call(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> C
 
     Returns:
         function that returns a dict: parameter_norm is the norm of the weights, and update_norm is the norm of the last
-            update, number `step`.
+            update, whose number is `step`.
     """
     # A TPU runs only compiled programs, and fetching all weights for one figure would take too long.
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)

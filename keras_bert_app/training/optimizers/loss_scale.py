@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 _FIRST_SCALE = 2.0**15
-# The scale doubles after this many steps without an overflow. It halves at each overflow, down to 1.
+# The scale doubles after this many good steps in a row. Each step whose loss or gradient is not finite halves the
+# scale, down to 1.
 _STEPS_TO_DOUBLE = 2000
 _LARGEST_SCALE = 2.0**24
 

@@ -1,7 +1,7 @@
 """The base class of the optimizers: slots for each variable, and updates that can be skipped.
 
-Slots are tf.Variables. This project cannot use Keras' optimizers: they clip gradients before the sum over replicas,
-and they sum them again.
+Slots are tf.Variables. This project cannot use Keras' optimizers. They clip the gradients of each replica before the
+sum over replicas, and they sum gradients that this project has summed already.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Optimizer(tf.Module):
     make_slots() returns the slots.
     step_terms(step) computes what updates need of the step, once for all variables.
     update(variable, slots, gradient, learning_rate, terms, traits) changes one variable and its slots.
-    update_norms(learning_rate, step) returns for each variable the norm of its last update, number `step`.
+    update_norms(learning_rate, step) returns for each variable the norm of the last update, whose number is `step`.
 
     Args:
         variables: dict path -> tf.Variable. Make the optimizer in the strategy's scope, where the variables were made.
@@ -53,7 +53,7 @@ class Optimizer(tf.Module):
         first_steps: dict path -> number of updates before a variable is trained (gradual unfreezing). Until then
             neither the variable nor its slots change.
         average_decay: decay of the running means of keep_average; 0 without running means.
-        loss_scale: LossScale of float16; None without.
+        loss_scale: LossScale of float16; None in other precisions.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Optimizer(tf.Module):
     def keep_average(self, decay: float) -> None:
         """Keeps running means of the weights after each update (Polyak and Juditsky 1992).
 
-        Call this method in the strategy's scope. Each sum and the share that divides it begin at zero. The zeros
-        therefore do not change a mean, even if updates are skipped or begin late.
+        Call this method in the strategy's scope. A mean is a sum divided by a share. Both begin at zero, so the zeros
+        do not change the mean, even if updates are skipped or begin late.
 
         Args:
             decay: decay of the running means.
@@ -157,8 +157,8 @@ class Optimizer(tf.Module):
     def apply_in_program(self, gradients, learning_rate, step, is_good, scale) -> None:
         """Does the same as apply, for one replica in a program that XLA compiles as a whole.
 
-        The program selects each value from the old and the new one. A condition would make the device wait for the
-        host. The arguments are those of apply.
+        The program computes every new value, and then keeps either the new or the old value. A condition would make
+        the device wait for the host. The arguments are those of apply.
         """
         for (path, variable), gradient in zip(self.variables_by_path.items(), gradients, strict=True):
             slots, is_changed = self.slots_of(path), is_good
@@ -304,7 +304,7 @@ def move(slot: tf.Variable, value, decay):
 def num_matrices(path: str) -> int:
     """The number of matrices side by side in a variable.
 
-    Three are query, key and value. Two are the directions of an LSTM.
+    A kernel of query, key and value has three matrices. A kernel of an LSTM has two, one for each direction.
 
     Args:
         path: path of the variable.

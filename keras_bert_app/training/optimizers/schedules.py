@@ -25,7 +25,7 @@ def learning_rate(run: TrainingConfig, step, progress):
         float32 scalar.
     """
     step, progress = tf.cast(step, tf.float32), tf.minimum(tf.cast(progress, tf.float32), 1.0)
-    # The share of the steps, or of the time in a run with a time budget.
+    # The warm-up is a share of the steps, or of the time in a run with a time budget.
     warmup_share = run.warmup_share or min(run.num_warmup_steps / run.num_train_steps, 1.0)
     if not warmup_share:
         warmed = tf.ones_like(progress)
@@ -44,7 +44,7 @@ def learning_rate(run: TrainingConfig, step, progress):
 # The rate after the warm-up, as a share of the peak. The functions take the run, the progress since the beginning of
 # the run, and the progress since the end of the warm-up.
 _SHAPES = {
-    # The decay counts from step 0, not from the end of the warm-up, as in google-research/bert.
+    # As in google-research/bert, the decay counts from step 0, not from the end of the warm-up.
     "linear": lambda run, progress, after_warmup: 1.0 - progress,
     "polynomial": lambda run, progress, after_warmup: (1.0 - progress) ** run.decay_power,
     "cosine": lambda run, progress, after_warmup: 0.5 * (1.0 + tf.cos(math.pi * after_warmup)),

@@ -64,9 +64,7 @@ def test_entropy_is_in_nats():
     )
 
 
-@pytest.mark.parametrize(
-    "text, message", [(" ", "holds no word"), ("the " * 22, "comes to 24 tokens; expected at most 23")]
-)
+@pytest.mark.parametrize("text, message", [(" ", "holds no word"), ("the " * 22, "has 24 tokens; expected at most 23")])
 def test_a_text_that_makes_no_map_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         attention_maps.run(SUBJECT, Options(text=text), print)

@@ -65,7 +65,7 @@ def test_words_and_tokens_name_their_characters_of_the_line(directory):
 
 @pytest.mark.parametrize(
     "layers, message",
-    [(("4",), "--layers=4 is not there; expected -4 to 3"), (("-5",), "=-5"), (("x",), "=x"), ((), "names none")],
+    [(("4",), "--layers=4 is no layer of the model; expected"), (("-5",), "=-5"), (("x",), "=x"), ((), "is empty")],
 )
 def test_layers_that_are_not_there_are_refused(layers, message):
     with pytest.raises(UserError, match=message):

@@ -106,7 +106,7 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
     )
     row = next(row for row in result.tables[0].rows if row[0] == "toy 1")
     assert row[2] < row[1] == trained[1, 0] < row[3] and row[7] > 0.2  # selectivity: no word occurs twice
-    assert result.remarks[0].endswith("over each of them, as Hewitt and Manning found.")
+    assert result.remarks[0].endswith("over each of them is more than 0.1, as Hewitt and Manning found.")
     assert result.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
 
 
@@ -149,7 +149,7 @@ def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
     (row,) = result.tables[0].rows
     assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[7] is row[8] is row[10] is None
     for module in (structural_probe, edge_probing):
-        with pytest.raises(UserError, match="dev.conllu: .*expected two at least, one to choose the layer"):
+        with pytest.raises(UserError, match="dev.conllu: .*expected at least two, one to choose the layer"):
             module.run(toy.subject(tmp_path), files, quietly)
     assert result.files["grammar_heads.png"][:4] == b"\x89PNG"
 

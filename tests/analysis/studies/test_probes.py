@@ -88,10 +88,10 @@ def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
         (
             "names.txt",
             "the O\ncat O\n\nits B-Y\n",
-            "no name stands in its 1 sentences that were read; raise --max_sentences",
+            "none of its 1 sentences that were read has a name; raise --max_sentences",
         ),
-        ("names.txt", "the DT\ncat NN\n", r"names.txt:1: tag 'DT' is no entity's; .*CoNLL-2003"),
-        ("names.conllu", toy.conllu(TREES[:1]), r"names.conllu:1: tag 'DET' is no entity's"),
+        ("names.txt", "the DT\ncat NN\n", r"names.txt:1: tag 'DT' marks no entity; .*CoNLL-2003"),
+        ("names.conllu", toy.conllu(TREES[:1]), r"names.conllu:1: tag 'DET' marks no entity"),
         ("names.txt", "\n", "holds no sentence"),
     ],
 )

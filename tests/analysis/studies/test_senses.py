@@ -94,7 +94,7 @@ def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
     assert {corpus.texts[sentence].words()[at] for sentence, at in corpus.places["bank"]} == {"Bank", "bank"}
     assert corpus.documents.tolist() == sorted(corpus.documents) and len(corpus.texts) == 18
     assert corpus.contexts.tolist() == [*range(16), 0, 17]  # the corpus repeats the first sentence
-    with pytest.raises(UserError, match="'money' stands 8 times in .*; expected 10"):
+    with pytest.raises(UserError, match="'money' occurs 8 times in .*; expected at least 10 times"):
         occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
 
 
@@ -107,16 +107,16 @@ def test_a_word_beside_what_bert_splits_at_is_one_and_within_a_longer_word_alone
     )
     corpus = occurrences.find(SUBJECT, str(path), ("bank",), 0, 0)
     assert len(corpus.places["bank"]) == 16 and len(corpus.texts) == 8
-    assert "11 sentences were read: 8 with one of the words, and 0 of the others" in corpus.remarks[0]
+    assert corpus.remarks[0].startswith(f"11 sentences of {path} were read. 8 of them have one of the words; 0 of the")
 
 
 @pytest.mark.parametrize(
     "words, message",
     [
         (("Bank", "bank"), "'Bank' and 'bank' are the same word to this uncased model; give one of them"),
-        (("银行",), "'银行' is 2 words to BERT .银, 行., which splits text at .* each CJK character; give one of them"),
-        (("cat-sat",), "'cat-sat' is 3 words to BERT .cat, -, sat."),
-        ((" ",), "' ' is 0 words to BERT .none."),
+        (("银行",), "BERT splits '银行' into 2 words .银, 行., at .* each CJK character; give a word"),
+        (("cat-sat",), "BERT splits 'cat-sat' into 3 words .cat, -, sat."),
+        ((" ",), "BERT splits ' ' into 0 words .none."),
     ],
 )
 def test_words_that_can_be_nowhere_are_refused_with_the_reason(words, message, tmp_path):
@@ -131,11 +131,8 @@ def test_a_chinese_character_is_found_among_others_and_remarks_count_the_rest(tm
     monkeypatch.setattr(occurrences, "_MOST", 7)
     corpus = occurrences.find(SUBJECT, str(tmp_path / "t.txt"), ("行",), 0, 0)
     assert len(corpus.places["行"]) == 7
-    assert (
-        corpus.remarks[0].startswith("Of ")
-        and "12 sentences were read: 12 with one of the words, and 0 of the others" in corpus.remarks[0]
-    )
-    assert corpus.remarks[1] == "行 stands there 12 times; 7 of them were taken at equal steps."
+    assert "were read. 12 of them have one of the words; 0 of the others" in corpus.remarks[0]
+    assert corpus.remarks[1] == "行 occurs 12 times; 7 of the occurrences were taken, at equal steps."
 
 
 def test_vectors_are_the_encoders_and_self_similarity_takes_one_occurrence_a_sentence(tmp_path):

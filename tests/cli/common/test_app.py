@@ -10,7 +10,7 @@ from keras_bert_app.cli.common import app
     [
         ("OOM when allocating tensor with shape[32,512]", "lower --global_batch_size, or take it in parts"),
         ("Out of memory while trying to allocate 9663676416 bytes.", "lower --global_batch_size, or take it in parts"),
-        ("No space left on device", "make room there"),
+        ("No space left on device", "free some space"),
         ("gs://bucket/run: Permission denied", "give a path that can be read or written"),
     ],
 )

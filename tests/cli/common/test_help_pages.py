@@ -49,7 +49,7 @@ def test_helpfull_shows_every_flag_once_by_group(run, verb):
 
 def test_an_explanation_has_the_default_and_the_kind_of_the_value(run):
     text = " ".join(run("finetune", "--helpfull").stdout.split())
-    assert "--num_seeds: Runs, each with a seed one higher, in WORKDIR/seed-N" in text
+    assert "--num_seeds: Number of runs, each with the next seed, in WORKDIR/seed-N" in text
     assert "Default: 1. (a positive integer)" in text and "Default: 5e-05. (a number)" in text
     assert "--[no]random_init: " in text and "Default: None" not in text
 

@@ -20,8 +20,8 @@ def test_a_path_lies_below_a_directory_also_through_a_link(tmp_path):
     "name, pattern, message",
     [
         ("texts/a.txt", "texts/*.txt", "is one of --input_files"),
-        ("texts/new.vocab", "texts", "would take it for text the next time"),
-        ("texts/new.txt", "texts/*.txt", "would take it for text the next time"),
+        ("texts/new.vocab", "texts", "the next run would read it as text of --input_files"),
+        ("texts/new.txt", "texts/*.txt", "the next run would read it as text of --input_files"),
     ],
 )
 def test_output_among_the_input_files_is_refused(tmp_path, name, pattern, message):

@@ -202,7 +202,10 @@ def test_without_a_head_its_table_is_no_matter(tmp_path):
 
 @pytest.mark.parametrize(
     "changes, named",
-    [({"tie_word_embeddings": False}, "tie it first"), ({"hidden_act": "silu"}, "gelu_tanh, gelu_exact, relu, tanh")],
+    [
+        ({"tie_word_embeddings": False}, "give --tie_word_embeddings=true"),
+        ({"hidden_act": "silu"}, "gelu_tanh, gelu_exact, relu, tanh"),
+    ],
 )
 def test_a_model_that_googles_code_could_not_run_is_refused(tmp_path, changes, named):
     with pytest.raises(UserError, match=named):
@@ -307,5 +310,5 @@ def test_a_directory_without_checkpoint_or_configuration_is_refused(google, tmp_
     with pytest.raises(UserError, match="there is no checkpoint; expected a directory with bert_model.ckpt.index"):
         google_layout.read(tmp_path)
     (google / "bert_config.json").unlink()
-    with pytest.raises(UserError, match="has no bert_config.json; put the one of model.ckpt-3 there"):
+    with pytest.raises(UserError, match="has no bert_config.json; put the bert_config.json of model.ckpt-3 there"):
         google_layout.read(google)

@@ -110,12 +110,12 @@ def test_weights_that_a_class_should_have_are_asked_for_by_allow_missing(tmp_pat
     for lost in ("encoder/pooler/", "masked_lm/transform/"):
         tensors = {path: tensor for path, tensor in whole.tensors.items() if not path.startswith(lost)}
         part = part_of(f"{lost}kernel")
-        with pytest.raises(UserError, match=rf"{lost}kernel, {lost}bias: missing \(--allow_missing={part} goes on"):
+        with pytest.raises(UserError, match=rf"{lost}kernel, {lost}bias: missing \(--allow_missing={part} continues"):
             checked(dataclasses.replace(whole, tensors=tensors), allow_absent=True)
     # A part with only some of its tensors is damaged, for every class.
     half = {**huggingface_layout.read(FILES / "encoder").tensors, "masked_lm/output_bias": np.zeros(17, np.float32)}
     encoder = dataclasses.replace(huggingface_layout.read(FILES / "encoder"), tensors=half)
-    with pytest.raises(UserError, match="--allow_missing=masked_lm goes on"):
+    with pytest.raises(UserError, match="--allow_missing=masked_lm continues"):
         checked(encoder, allow_absent=True)
 
 
@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_written_leaves_no_files_behind(tmp_path):
     for broken, message in (
         (dataclasses.replace(weights, vocabulary=b"[PAD]\na\n"), "cannot be written for transformers"),
         (only(weights, "pooler", "masked_lm"), "has no whole encoder"),
-        (with_task(only(weights, "encoder"), "sequence_classification", 2, ()), "has a pooler, which is missing"),
+        (with_task(only(weights, "encoder"), "sequence_classification", 2, ()), "has no pooler, which a model"),
         (with_task(weights, "sequence_classification", 3, ("a", "b")), "2 labels for 3 outputs"),
     ):
         with pytest.raises(UserError, match=message):
@@ -278,7 +278,7 @@ def test_buffers_and_a_tied_decoder_are_left_out_with_the_reason(tmp_path):
     found = huggingface_layout.read(directory)
     assert_same(found, expected)
     assert found.unused == {
-        "bert.embeddings.position_ids": "a buffer; its numbers are known",
+        "bert.embeddings.position_ids": "a buffer with known values",
         "cls.predictions.decoder.weight": "tied to encoder/embeddings/word_embeddings, and equal to it",
         "cls.predictions.decoder.bias": "tied to masked_lm/output_bias, and equal to it",
     }

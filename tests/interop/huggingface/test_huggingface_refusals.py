@@ -113,7 +113,7 @@ def linked_out(directory):
         (renamed_shard("a\n.safetensors"), "expected plain names"),
         (renamed_shard("other.safetensors"), "is missing"),
         (linked_out, "is a link that leads out of the directory"),
-        (lambda directory: (directory / FIRST).unlink(), f"{FIRST} is missing, which the index names"),
+        (lambda directory: (directory / FIRST).unlink(), f"the index names {FIRST}, but this file is missing"),
         (
             lambda directory: shutil.copyfile(directory / FIRST.replace("1-", "2-"), directory / FIRST),
             "but the index says",

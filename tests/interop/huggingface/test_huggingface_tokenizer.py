@@ -155,7 +155,7 @@ def vocab_of(change):
         ),
         (vocab_of(lambda model: model.update(type="BPE")), "its model is a 'BPE'; only WordPiece"),
         (lambda directory: (directory / "vocab.txt").write_text("[PAD]\n[UNK]\nother\n"), "differ from line 3 on"),
-        (lambda directory: (directory / "tokenizer.json").write_text("[" * 100_000), "is no JSON"),
+        (lambda directory: (directory / "tokenizer.json").write_text("[" * 100_000), "is not JSON"),
         (lambda directory: (directory / "tokenizer.json").write_text("[]"), "holds a JSON list"),
     ],
     ids=[

@@ -66,7 +66,7 @@ def test_a_prompt_is_said_and_a_folder_of_the_model_is_named(tmp_path):
     [
         ({"kinds": ("Transformer", "Pooling", "Dense", "Normalize")}, "has the steps Transformer, Pooling, Dense"),
         ({"kinds": ("BoW",)}, "expected Transformer, Pooling and perhaps Normalize"),
-        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "pools by weightedmean_tokens; here it can be"),
+        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "pools by weightedmean_tokens; expected"),
         (
             {"pooling": {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}},
             "max_tokens and mean_tokens",
@@ -74,8 +74,8 @@ def test_a_prompt_is_said_and_a_folder_of_the_model_is_named(tmp_path):
         ({"pooling": {}}, "pools by nothing"),
         ({"folder": "../elsewhere"}, "names the folder '../elsewhere'"),
         ({"sentence_bert_config": {"max_seq_length": "many"}}, "max_seq_length is 'many'; expected a number"),
-        ({"modules": {"0": "Transformer"}}, "is no list of modules with type and path"),
-        ({"modules": [{"type": "Transformer"}]}, "is no list of modules with type and path"),
+        ({"modules": {"0": "Transformer"}}, "is not a list of modules with type and path"),
+        ({"modules": [{"type": "Transformer"}]}, "is not a list of modules with type and path"),
     ],
 )
 def test_steps_that_are_not_computed_here_are_refused_in_one_line(tmp_path, changes, said):

@@ -114,7 +114,7 @@ def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
 def test_the_writer_lists_the_properties_that_a_preset_cannot_store(presets):
     said = {name: "\n".join(lines) for name, (_, _, lines) in presets.items()}
     assert all("next_sentence is left out" in lines for lines in said.values())
-    assert "BEWARE: hidden_act gelu_exact cannot be held" in said["three_layers"]
+    assert "WARNING: hidden_act gelu_exact cannot be stored" in said["three_layers"]
     assert "BEWARE" not in said["one_layer"]
     assert "always computes hidden_act gelu_exact and layer_norm_eps 1e-05" in said["one_layer"]
 
@@ -139,7 +139,7 @@ def test_an_encoder_without_pooler_and_vocabulary_comes_back_without_them(tmp_pa
     weights = without(make_weights(config), "pooler", "masked_lm", "next_sentence")
     said = "\n".join(keras_hub_layout.write(dataclasses.replace(weights, vocabulary=None), tmp_path / "preset"))
     for what in (
-        "BEWARE: layer_norm_eps 1e-06",
+        "WARNING: layer_norm_eps 1e-06",
         "attention_probs_dropout_prob 0.2",
         "initializer_range 0.01",
         "no pooler",
@@ -288,7 +288,7 @@ HOSTILE = {
         ],
         r"expected \[22, 11, 2\], found \[22, 2, 11\]",
     ),
-    "a JSON without end": (lambda preset: (preset / "task.json").write_text('{"a":' * 100_000), "no JSON"),
+    "a JSON without end": (lambda preset: (preset / "task.json").write_text('{"a":' * 100_000), "not JSON"),
     "a vocabulary too long": (
         lambda preset: (preset / "assets/tokenizer/vocabulary.txt").write_bytes(b"a\n" * 14),
         "has 14 pieces",
@@ -299,7 +299,7 @@ HOSTILE = {
         lambda preset: _set_dataset(preset, shape=(22, 22), dtype="<f4", external=[("/etc/passwd", 0, 1936)]),
         "or in another file",
     ),
-    "a virtual array": (_virtual, "lies in pieces"),
+    "a virtual array": (_virtual, "is stored in pieces"),
     "a bomb of compressed zeros": (
         lambda preset: _set_dataset(
             preset, shape=(1 << 15, 1 << 15), dtype="<f4", chunks=(1 << 10, 1 << 10), compression="gzip"

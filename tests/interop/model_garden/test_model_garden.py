@@ -93,7 +93,7 @@ def test_the_pooler_is_that_of_the_next_sentence_head_and_training_state_is_left
     np.testing.assert_array_equal(
         found.tensors["encoder/pooler/kernel"], stored.get_tensor(f"next_sentence..pooler_dense/kernel{SUFFIX}")
     )
-    assert "own pooler" in found.unused[f"encoder/_pooler_layer/kernel{SUFFIX}"]
+    assert "the pooler of the next-sentence head is read" in found.unused[f"encoder/_pooler_layer/kernel{SUFFIX}"]
     assert {"92 optimizer slots", "optimizer", "global_step", "save_counter"} <= found.unused.keys()
     assert not found.unexpected
 
@@ -118,7 +118,7 @@ def test_all_parts_come_back_bit_for_bit(tmp_path, name):
     lines = model_garden_layout.write(weights, tmp_path / "written")
     computed = weights.config.replace(hidden_act="gelu_tanh")  # Model Garden always computes this form.
     assert_same(model_garden_layout.read(tmp_path / "written"), dataclasses.replace(weights, config=computed))
-    assert ["BEWARE: hidden_act gelu_exact" in line for line in lines] == [True] * (computed != weights.config)
+    assert ["WARNING: hidden_act gelu_exact" in line for line in lines] == [True] * (computed != weights.config)
 
 
 def test_a_written_checkpoint_has_every_name_that_model_gardens_objects_need(tmp_path):
@@ -156,7 +156,7 @@ def test_the_writer_lists_the_properties_that_the_layout_cannot_store(tmp_path):
     weights = dataclasses.replace(weights, tensors=tensors, vocabulary=None)
     said = "\n".join(model_garden_layout.write(weights, tmp_path / "written"))
     for what in (
-        "BEWARE: layer_norm_eps 1e-06",
+        "WARNING: layer_norm_eps 1e-06",
         "masked_lm is left out",
         "next_sentence is left out",
         "there is no pooler",
@@ -219,12 +219,12 @@ def test_a_head_that_is_not_for_the_next_sentence_is_unexpected(tmp_path):
         ("type: bert_v2", "type: albert", "of type 'albert'; only bert and bert_v2"),
         ("type: bert_v2", "type: [bert_v2]", "'type' is a list"),
         ("norm_first: false", "norm_first: true", "norm_first is not False"),
-        ("embedding_size: null", "embedding_size: 5", "only one width"),
+        ("embedding_size: null", "embedding_size: 5", "expected equal sizes"),
         ("num_layers: 2", "num_layers: 900", "900 layers"),
         ("num_layers: 2", "num_layers: two", "'num_hidden_layers' is 'two'"),
         ("num_attention_heads: 2", "num_attention_heads: 5", r"expected \[5, 2\], found \[2, 5\]"),
         ("output_range: null", "rope_base: 10000", "unknown setting 'rope_base'"),
-        ("hidden_activation: gelu", "hidden_activation: !!python/object/apply:os.system ['true']", "is no YAML"),
+        ("hidden_activation: gelu", "hidden_activation: !!python/object/apply:os.system ['true']", "is not YAML"),
         ("vocab_size: 31", "vocab_size: &a [x, x]\n        hidden_size: [*a, *a]", "is a list; expected one value"),
         ("task:", "tasks:", "has no task"),
         ("type: bert_v2", "type: bert", "has no bert"),
@@ -241,7 +241,7 @@ def test_parameters_of_another_encoder_or_none_are_refused_in_a_line(tmp_path, o
 def test_files_that_are_missing_damaged_or_of_another_model_are_refused_in_a_line(tmp_path):
     directory = copied(RELEASED, tmp_path)
     edit_json(directory, embedding_size=128)
-    with pytest.raises(UserError, match="only one width"):
+    with pytest.raises(UserError, match="expected equal sizes"):
         model_garden_layout.read(directory)
     edit_json(directory, embedding_size=None, backward_compatible=True)  # Model Garden's BertConfig writes these keys.
     assert model_garden_layout.read(directory).parts() == ("encoder", "pooler", "masked_lm")
@@ -253,7 +253,7 @@ def test_files_that_are_missing_damaged_or_of_another_model_are_refused_in_a_lin
         model_garden_layout.read(directory)
     data = directory / "bert_model.ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
-    with pytest.raises(UserError, match="no sound checkpoint"):
+    with pytest.raises(UserError, match="not an intact checkpoint"):
         model_garden_layout.read(directory)
     with pytest.raises(UserError, match="there is no checkpoint"):
         model_garden_layout.read(GOLDEN.parent)

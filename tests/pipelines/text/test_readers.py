@@ -166,8 +166,8 @@ def test_the_first_file_of_each_format_is_reported_with_the_reason(tmp_path):
     paths = [write(tmp_path / str(i), text) for i, text in enumerate(["A b. C d.\n\nE f. G h.", "A. B.", "C. D."])]
     lines = []
     list(read_documents(paths, report=text_formats.format_reporter(lines.append)))
-    assert len(lines) == 2 and "0: read as --input_format=paragraphs, for a line has 2.0 sentences" in lines[0]
-    assert "1: read as --input_format=documents, for it has no blank line" in lines[1]
+    assert len(lines) == 2 and "0: read as --input_format=paragraphs, because a line has 2.0 sentences" in lines[0]
+    assert "1: read as --input_format=documents, because it has no blank line" in lines[1]
 
 
 def test_formats_are_detected_for_each_file_and_documents_come_in_the_order_of_files(tmp_path):

@@ -115,8 +115,8 @@ def test_pack_works_in_a_dataset_for_texts_and_for_batches(tokenizer):
     [
         ({"texts": ["a"], "seq_length": 2}, "seq_length=2: expected 3 or more"),
         ({"texts": ["a"], "text_pairs": ["b"], "seq_length": 3}, "seq_length=3: expected 4 or more"),
-        ({"texts": ["a", "b"], "text_pairs": ["c"]}, "texts are 2, text_pairs 1; expected a pair for each text"),
-        ({"texts": ["a", "b"], "text_pairs": "c"}, "texts are 2, text_pairs one; expected a pair for each text"),
+        ({"texts": ["a", "b"], "text_pairs": ["c"]}, "texts: 2, text_pairs: 1; expected a second text for each text"),
+        ({"texts": ["a", "b"], "text_pairs": "c"}, "texts: 2, text_pairs: one string; expected a second text"),
     ],
     ids=repr,
 )

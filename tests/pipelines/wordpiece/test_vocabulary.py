@@ -15,7 +15,7 @@ SPECIALS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
         (SPECIALS + "a\nb\na\n", r"line 8 repeats line 6 \('a'\)"),
         (SPECIALS + "a\n\nb\n", "line 7 is empty"),
         (SPECIALS + "a\r\nb\n", "line 6 ends with a carriage return"),
-        ("a\n" + SPECIALS, r"\[PAD\] stands in line 2"),
+        ("a\n" + SPECIALS, r"\[PAD\] is in line 2"),
         ("\ufeff" + SPECIALS, "line 1 begins with a byte order mark"),
         ("", r"the file is empty; \[PAD\] is missing"),
     ],
@@ -54,7 +54,7 @@ def test_all_faults_are_listed_and_runs_of_lines_are_one():
         "line 12 is empty",
         "[SEP] is missing",
         "[MASK] is missing",
-        "[PAD] stands in line 5, not in line 1 (id 0)",
+        "[PAD] is in line 5, not in line 1 (id 0)",
     ]
 
 

@@ -94,7 +94,7 @@ def test_codah_is_divided_by_the_fold_into_parts_that_share_no_prompt_and_no_end
 
 def test_a_file_of_codah_whose_questions_share_too_many_texts_is_refused(tmp_path):
     written(tmp_path, "full_data.tsv", codah(*[("He",)] * 9, ("p",), ("q",), ("r",)))
-    with pytest.raises(UserError, match=r"full_data.tsv: its 12 questions are in 4 groups that share prompts or endi"):
+    with pytest.raises(UserError, match=r"full_data.tsv: its 12 questions form 4 groups with common prompts or endi"):
         split("codah", tmp_path, "train")
     written(tmp_path, "full_data.tsv", codah(*[("He",)] * 9, ("p",), ("q",), ("r",), ("",), ("",)))
     assert len(split("codah", tmp_path, "test")) == 9
@@ -106,7 +106,7 @@ def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
     for number, which in enumerate(("train", "dev", "test")):
         found = split("codah", tmp_path / "fold_0", which)
         assert [one.context for one in found] == [f"He {which}"] * 2 and found[0].label == number
-    with pytest.raises(UserError, match="^--fold=1: .*fold_0 is one fold by itself"):
+    with pytest.raises(UserError, match="^--fold=1: .*fold_0 is a single fold"):
         split("codah", tmp_path / "fold_0", "dev", fold=1)
     # The file of all examples also contains the training examples of the fold.
     written(tmp_path, "fold_0/full_data.tsv", "o\tHe\ta\tb\tc\td\t1\n" * 5)
@@ -114,7 +114,7 @@ def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
         (tmp_path / "fold_0" / f"{missing}.tsv").unlink()
         with pytest.raises(
             UserError,
-            match=f"fold_0/{missing}.tsv: is not there, beside {message}; give the directory of one whole fold",
+            match=f"fold_0/{missing}.tsv: is missing beside {message}; give the directory of one whole fold",
         ):
             split("codah", tmp_path / "fold_0", missing)
     written(tmp_path, "full_data.tsv", "")
@@ -160,13 +160,13 @@ def test_codah_to_be_answered_needs_no_column_of_labels(tmp_path):
             dream([["a"], [asked()], "4-1"], [["a"], [{"question": "b"}], "4-2"]),
             r":\d+: expected \[\[turns\], \[\{question, choice, answer\}\], name\]",
         ),
-        ("dream", "x.json", '{"data": []}', ":1: is no JSON array"),
-        ("dream", "x.json", dream([["a"], [asked()], "4-1"])[:-3], r":\d+: is no JSON \("),
+        ("dream", "x.json", '{"data": []}', ":1: is not a JSON array"),
+        ("dream", "x.json", dream([["a"], [asked()], "4-1"])[:-3], r":\d+: is not JSON \("),
         (
             "dream",
             "x.json",
             dream([["a"], [asked()], "4-1"])[:-1],
-            r":\d+: the JSON array ends here without its bracket",
+            r":\d+: the JSON array ends here without its closing \]",
         ),
         ("dream", "x.json", "[]", ": holds no example of task dream"),
     ],
@@ -200,14 +200,15 @@ def test_the_context_loses_its_end_first_and_it_is_said_what_was_cut():
     assert rows[1] == [CLS, *pieces("a b c d e f g"), SEP, *pieces("d e f"), SEP]
     assert rows[5] == [CLS, *pieces("a"), SEP, *pieces("b"), SEP, *pieces("c d e f g h i"), SEP]
     assert features.notes == [
-        "of 3 examples 1 have contexts too long for 13 tokens, whose ends were cut, and 1 questions or choices"
+        "of 3 examples, 1 lost the end of the context and 1 the end of a question or choice, because rows have at "
+        "most 13 tokens"
     ]
 
 
 @pytest.mark.parametrize("given", [{"context": "\u200b"}, {"choices": ("c", "", "f")}, {"question": "\u200b"}])
 def test_a_note_names_the_place_of_a_text_without_tokens(given):
     assert featurized(example(), example(**given)).notes == [
-        "1 of 2 have a context, question or choice of which no token is left, the first dir/dev.csv:2"
+        "1 of 2 have a context, question or choice without a word piece, the first dir/dev.csv:2"
     ]
 
 

@@ -146,7 +146,7 @@ def test_an_answer_that_is_in_no_window_as_a_whole_is_said_and_labelled_as_none(
 
 
 def test_an_answer_without_tokens_is_refused(tokenizer):
-    with pytest.raises(UserError, match="texts.json: question q: nothing is left of answer '\\\\x07\\\\x08'"):
+    with pytest.raises(UserError, match="texts.json: question q: the answer '\\\\x07\\\\x08' has no word piece"):
         qa.featurize(ONE, [example_of("old \x07\x08 cafe", "\x07\x08")], tokenizer, RUN, ())
 
 
@@ -229,7 +229,7 @@ def test_a_note_names_the_place_of_the_first_question_or_text_without_tokens(tok
     asked = [example_of("paris"), example_of("", guid="no text"), example_of("paris", question=" ", guid="no question")]
     places = [one.place for one in asked]
     assert qa.featurize(TWO, asked, tokenizer, RUN, ()).notes == [
-        f"2 of 3 have a question or text of which no token is left, the first {places[1]}"
+        f"2 of 3 have a question or text without a word piece, the first {places[1]}"
     ]
 
 
@@ -312,7 +312,7 @@ def test_scores_and_tuned_threshold_are_of_the_predictions(answered):
 
 def test_the_baselines_need_no_model(examples):
     what, found = qa.baseline(TWO, [], examples, ())
-    assert what == "never an answer"
+    assert what == "no answer to any question"
     assert qa.score(TWO, examples, found, ())["f1"] == pytest.approx(3 / 19)
     with_answer = [example for example in examples if example.answers]
     what, found = qa.baseline(ONE, [], with_answer, ())

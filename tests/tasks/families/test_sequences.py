@@ -77,7 +77,7 @@ def test_pairs_are_cut_to_the_row_and_it_is_said_how_many():
     assert features.labels["labels"].tolist() == [1, 0] and features.labels["labels"].dtype == np.int32
     assert features.notes == [
         "1,200 odd rows were left out",
-        "1 of 2 have a text of which no token is left, the first x:3",
+        "1 of 2 have a text without a word piece, the first x:3",
         "1 of 2 texts are longer than 13 tokens and were cut",
     ]
 
@@ -102,7 +102,7 @@ def test_a_label_that_training_never_saw_is_named_by_file_and_line(task, label):
 @pytest.mark.parametrize("mode", ["head_tail", "windows", "hierarchical"])
 def test_pairs_are_not_for_long_documents_whether_or_not_they_fit(mode):
     run = FinetuningConfig(max_seq_length=13, long_documents=mode)
-    with pytest.raises(UserError, match=f"dir/dev.tsv:2: --long_documents={mode} is for single texts; pairs take head"):
+    with pytest.raises(UserError, match=f"dir/dev.tsv:2: --long_documents={mode} is for single texts; for pairs"):
         sequences.featurize(CLASSES, examples_of(["no"], text_b="c"), tokenizer(), run, ("no", "yes"))
 
 

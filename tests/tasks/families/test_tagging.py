@@ -80,7 +80,7 @@ def test_a_words_label_is_on_its_first_piece_and_minus_one_on_all_else(tokenizer
 def test_a_word_that_comes_to_no_piece_is_tagged_o_counted_and_keeps_its_place(tokenizer):
     examples = [sentence(["anna", CLEANED_AWAY, "met"], "B-PER I-PER O"), sentence([CLEANED_AWAY])]
     features = features_of(tokenizer, examples)
-    assert features.notes == ["2 of 4 words come to no piece and are tagged O, the first train.txt:2"]
+    assert features.notes == ["2 of 4 words have no word piece and get the tag O, the first train.txt:2"]
     assert rows_of(features) == [["[CLS]", "anna", "met", "[SEP]"], ["[CLS]", "[SEP]"]]
     assert features.token_labels["token_labels"].tolist() == [-1, 3, 0, -1, -1, -1]
     first, second = decode(features, examples, ["B-PER", "B-LOC", "I-PER", "B-LOC"])
@@ -92,7 +92,7 @@ def test_a_word_that_comes_to_no_piece_is_tagged_o_counted_and_keeps_its_place(t
 def test_long_sentences_go_in_overlapping_windows(tokenizer, doc_stride, step):
     examples = [sentence("anna met ben"), sentence(NUMBERS[:61]), sentence("rome")]
     features = features_of(tokenizer, examples, max_seq_length=16, doc_stride=doc_stride)
-    assert features.notes == [f"1 of 3 sentences are longer than 16 tokens; they go in windows {step} tokens apart"]
+    assert features.notes == [f"1 of 3 sentences are longer than 16 tokens and become windows {step} tokens apart"]
     windows = [row[1:-1] for row in rows_of(features)][1:-1]
     assert features.examples.tolist() == [0, *[1] * len(windows), 2]
     assert [window[0] for window in windows] == [NUMBERS[at] for at in range(0, 61 - 14 + step, step)]
@@ -209,7 +209,7 @@ def test_labels_of_entities_are_o_and_both_tags_of_each_type_and_others_stand_by
 
 @pytest.mark.parametrize("task, tags, name", [(NER, "O I-LAW", "I-LAW"), (POS, "O NN", "NN")])
 def test_a_tag_that_training_has_not_is_named_by_file_and_line(tokenizer, task, tags, name):
-    with pytest.raises(UserError, match=f"train.txt:8: tag '{name}' is none of the training data's: O, B-LOC"):
+    with pytest.raises(UserError, match=f"train.txt:8: tag '{name}' is not in the training data; its tags are O"):
         features_of(tokenizer, [sentence("anna", line=3), sentence("met ben", tags, line=7)], task=task)
 
 

@@ -269,7 +269,7 @@ def test_a_labelled_file_to_answer_tells_its_scheme_and_one_with_other_columns_n
         ("EU B-ORG\n", {"label_column": "tag"}, "--label_column=tag: expected the number of a column, from 0"),
         ("EU\tB-ORG\n\tO\n", {}, ":2: the column of the word is empty"),
         ("EU\tB-ORG\nrejects\t\n", {}, ":2: the column of the tag is empty"),
-        ("EU B-ORG\nrejects VBZ\n", {}, ":2: tag 'VBZ' is no entity's; expected O, or B-"),
+        ("EU B-ORG\nrejects VBZ\n", {}, ":2: tag 'VBZ' marks no entity; expected O, or B-"),
         ("", {}, "holds no example of task ner"),
         ("-DOCSTART- -X- O\n\n\n", {}, "holds no example of task ner"),
     ],

@@ -68,7 +68,7 @@ def test_empty_sentences_are_examples_too(tmp_path):
     task = registry.find("classification")
     features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), ("0", "1"))
     assert features.row_lengths().tolist() == [2, 3]
-    assert features.notes == [f"1 of 2 have a text of which no token is left, the first {path}:2"]
+    assert features.notes == [f"1 of 2 have a text without a word piece, the first {path}:2"]
 
 
 def test_a_file_without_labels_is_read_for_predictions_and_refused_for_training(tmp_path):
@@ -78,7 +78,7 @@ def test_a_file_without_labels_is_read_for_predictions_and_refused_for_training(
     with pytest.raises(
         UserError,
         match=r"test.tsv:2: has no column 'label' with the answers \(columns: id, text\); tasks "
-        "over tables take another by --label_column",
+        "over tables take another column by --label_column",
     ):
         read("classification", path)
 
@@ -124,7 +124,7 @@ def test_sets_of_labels_are_the_columns_that_have_a_one(tmp_path):
     path = written(tmp_path, "a.jsonl", '{"text": "a", "rude": true, "threat": 0}\n')
     assert read("multi_label", path, label_column="rude,threat")[0].label == ("rude",)
     assert refusal(tmp_path, "multi_label", "b.csv", "text,rude,threat\na,1,2\n", label_column="rude,threat") == (
-        "b.csv:2: column 'threat' has '2'; expected 0 or 1, since --label_column names several"
+        "b.csv:2: column 'threat' has '2'; expected 0 or 1, because --label_column names several columns"
     )
 
 
@@ -224,7 +224,7 @@ def test_columns_by_number_are_those_of_a_table_with_a_head_line_too(tmp_path, t
     run, examples = settled(tmp_path, task, "train.tsv", content, text_columns=columns, label_column=label_column)
     head = ", ".join(content.partition("\n")[0].split("\t"))
     assert run.header == "yes" and [example.text_a for example in examples] == ["a", "b", "c"]
-    assert examples.notes() == [f"line 1 was read as the head ({head})"]
+    assert examples.notes() == [f"line 1 was read as the header ({head})"]
     if label_column == "0,2":
         assert sequences.label_names(registry.find(task), examples, run) == ("rude", "threat")
 
@@ -249,12 +249,12 @@ def test_the_head_line_can_be_given_and_a_name_is_no_number(tmp_path):
             tmp_path, "classification", "train.tsv", "z\ta\nx\tb\ny\tc\n", header=header, **settings
         )
         assert len(examples) == count and run.header == ("no" if header == "no" else "yes")
-    with pytest.raises(UserError, match="--header=no: columns have numbers then, from 0, and --text_columns=text"):
+    with pytest.raises(UserError, match="--header=no: the columns have numbers from 0, but --text_columns=text"):
         settled(tmp_path, "classification", "train.tsv", "text\tlabel\na\tx\n", header="no", text_columns=("text",))
 
 
 def test_a_table_without_the_usual_columns_says_that_line_1_was_read_as_the_head(tmp_path):
     assert refusal(tmp_path, "classification", "a.csv", AG_NEWS).startswith(
-        "a.csv:2: --text_columns is missing; the columns are 3, Oil, up, Prices rose.; line 1 was read as the head; "
+        "a.csv:2: --text_columns is missing; the columns are 3, Oil, up, Prices rose.; line 1 was read as the header; "
     )
-    assert "; line 1 was read as the head" in refusal(tmp_path, "sts-b", "a.tsv", "1\ta\tb\n2\tc\td\n")
+    assert "; line 1 was read as the header" in refusal(tmp_path, "sts-b", "a.tsv", "1\ta\tb\n2\tc\td\n")

@@ -112,7 +112,7 @@ def test_the_baseline_looks_up_the_subject_then_the_sender_and_else_takes_the_mo
     known += [said("", "", "b")]
     asked = [said("s", "y"), said("new", "y"), said("new", "z"), said("new", "new"), said("", "")]
     what, found = newsgroups.look_up(registry.find("newsgroups"), known, asked, ("a", "b", "c"))
-    assert what == "class of the same subject, else of the same sender"
+    assert what == "most frequent class of messages with the same subject, or else the same sender"
     assert [one["label"] for one in found] == ["a", "b", "b", "b", "b"]  # sender y wrote one document of b and one of c
     assert found[0]["probabilities"] == {"a": 2 / 3, "b": 1 / 3, "c": 0.0}
     assert found[1]["probabilities"] == {"a": 0.0, "b": 0.5, "c": 0.5}

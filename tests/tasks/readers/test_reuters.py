@@ -108,11 +108,11 @@ def test_documents_of_numbers_alone_are_not_alike(tmp_path):
         ("text\n", ":1: has no document; expected a reut2-*.sgm of Reuters-21578"),
         (
             "<!DOCTYPE>\n" + document(1) + document(2)[:-20],
-            ":11: is no whole document of Reuters-21578; extract the file again",
+            ":11: is not a whole document of Reuters-21578; extract the file again",
         ),
         (
             "<!DOCTYPE>\n" + document(1).replace("NEWID", "ID") + document(2),
-            ":2: is no whole document of Reuters-21578; extract the file again",
+            ":2: is not a whole document of Reuters-21578; extract the file again",
         ),
     ],
 )

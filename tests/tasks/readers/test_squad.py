@@ -67,11 +67,11 @@ def test_half_of_a_surrogate_pair_becomes_a_question_mark(read):
 @pytest.mark.parametrize(
     "text, start, reason",
     [
-        ("Otto", 13, r"answer 'Otto' is not at answer_start 13 .* where 'tto ' stands \(it stands at 12\)"),
-        ("Anna", 12, r"where 'Otto' stands \(nor anywhere else\)"),
+        ("Otto", 13, r"answer 'Otto' is not at answer_start 13 .* which has 'tto ' there \(it is at 12\)"),
+        ("Anna", 12, r"which has 'Otto' there \(it is not in the context\)"),
         ("Otto", -1, "answer_start -1"),
-        ("Otto", 500, r"where '' stands"),
-        ("otto", 12, "nor anywhere else"),
+        ("Otto", 500, r"which has '' there"),
+        ("otto", 12, "it is not in the context"),
         ("  ", 3, "has an empty answer"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_question_that_contradicts_itself_or_the_layout_is_refused(read, chang
 
 
 def test_a_repeated_id_is_refused(read):
-    with pytest.raises(UserError, match="question q1: stands there twice"):
+    with pytest.raises(UserError, match="question q1: occurs twice"):
         read(question(), question())
 
 
@@ -144,16 +144,16 @@ def test_the_error_about_a_repeated_id_names_the_second_line(tmp_path):
     item = json.dumps({"question": "Who?", "id": "q"})
     paragraph = f'{{"context": "c", "qas": [\n{item},\n{item}]}}'
     path.write_text(f'{{"data": [{{"paragraphs": [{paragraph}]}}]}}', encoding="utf-8")
-    with pytest.raises(UserError, match=r"questions.json:3: question q: stands there twice"):
+    with pytest.raises(UserError, match=r"questions.json:3: question q: occurs twice"):
         registry.find("squad1").read_file(str(path), RUN, False)
 
 
 @pytest.mark.parametrize(
     "content, reason",
     [
-        (b'{"data": [\n{"paragraphs": ]}', ":2: is no JSON"),
-        (b"[" * 200_000, ":1: is no JSON"),
-        (b"[" + b"1" * 5_000 + b"]", ":1: is no JSON"),
+        (b'{"data": [\n{"paragraphs": ]}', ":2: is not JSON"),
+        (b"[" * 200_000, ":1: is not JSON"),
+        (b"[" + b"1" * 5_000 + b"]", ":1: is not JSON"),
         (b'["data"]', "article 1: 'paragraphs' is missing; expected a list"),
         (b'{"date": []}', "'data' is missing; expected a list"),
         (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' is missing"),
@@ -244,7 +244,7 @@ def test_one_line_of_json_is_a_list_of_one_question(tmp_path):
     [
         (
             [{**FLAT[0], "answers": {"text": ["Otto"], "answer_start": []}}],
-            ":1: question q1: has 1 answers, and 0 answer_start; give one for each",
+            ":1: question q1: has 1 answers, but 0 answer_start; give one for each answer",
         ),
         ([{**FLAT[0], "answers": {"text": [3], "answer_start": [1]}}], ":1: question q1: 'text' is 3; expected a text"),
         ([{"question": "Who?"}], ": article 1: 'paragraphs' is missing; expected a list, as SQuAD's files have it"),
@@ -261,5 +261,5 @@ def test_a_fault_in_a_list_of_questions_is_named(tmp_path, content, message):
 
 def test_a_fault_in_json_lines_has_its_line(tmp_path):
     (tmp_path / "train.jsonl").write_text(json.dumps(FLAT[0]) + "\n{nothing}\n", encoding="utf-8")
-    with pytest.raises(UserError, match="train.jsonl:2: is no JSON"):
+    with pytest.raises(UserError, match="train.jsonl:2: is not JSON"):
         registry.find("squad1").read_split(str(tmp_path), "train", RUN)

@@ -61,7 +61,7 @@ def test_a_field_of_csv_may_be_longer_than_the_module_allows_by_default(tmp_path
     "content, number", [('text,label\none,1\n"two,0\nthree,1\n', 3), ('text,label\n"one" two,1\n', 2)]
 )
 def test_quotes_that_do_not_fit_are_named_by_the_line_where_their_row_begins(tmp_path, content, number):
-    assert refusal(tmp_path, "a.csv", content).startswith(f"a.csv:{number}: is no CSV (")
+    assert refusal(tmp_path, "a.csv", content).startswith(f"a.csv:{number}: is not CSV (")
 
 
 def test_json_lines_keep_their_values(tmp_path):
@@ -120,7 +120,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark_and_a_whole_one_its_chara
         (
             "a.jsonl",
             '{"text": 1}\n{"text": \n',
-            "a.jsonl:2: is no JSON (Expecting value: line 1 column 10 (char 9)); expected one object a line",
+            "a.jsonl:2: is not JSON (Expecting value: line 1 column 10 (char 9)); expected one object a line",
         ),
         ("a.jsonl", "[1]\n", "a.jsonl:1: is a JSON list; expected one object a line"),
     ],
@@ -130,7 +130,7 @@ def test_a_fault_is_named_by_file_line_and_reason(tmp_path, name, content, messa
 
 
 def test_json_nested_beyond_all_sense_is_no_json(tmp_path):
-    assert refusal(tmp_path, "a.jsonl", '{"text": ' + "[" * 100_000 + "\n").startswith("a.jsonl:1: is no JSON (")
+    assert refusal(tmp_path, "a.jsonl", '{"text": ' + "[" * 100_000 + "\n").startswith("a.jsonl:1: is not JSON (")
 
 
 def test_rows_that_are_ragged_can_be_left_out_and_their_lines_known(tmp_path):
@@ -177,7 +177,7 @@ def test_a_missing_column_says_that_line_1_was_read_as_the_head_and_shortens_lon
     with pytest.raises(UserError) as error:
         column_of("a.csv", number, row, "text")
     assert str(error.value) == (
-        f"a.csv:2: has no column 'text': known: 3, {'w' * 30}…; line 1 was read as the head; where it is an example, "
-        "take --task=classification, regression or multi_label with columns by number from 0, such as "
+        f"a.csv:2: has no column 'text': known: 3, {'w' * 30}…; line 1 was read as the header; if it is an example, "
+        "give --task=classification, regression or multi_label with columns by number from 0, such as "
         "--text_columns=1,2 --label_column=0"
     )
