@@ -191,7 +191,7 @@ def test_files_are_read_and_counted(tmp_path):
 @pytest.mark.parametrize("text, seen", [("", "0 documents, 0 sentences"), ("One.\nTwo.\n", "2 documents, 2 sentences")])
 def test_a_corpus_without_two_sentences_in_a_document_is_refused_with_what_was_seen(tmp_path, text, seen):
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(DataError, match=f"1 files, {seen}"):
+    with pytest.raises(DataError, match=f"1 file, {seen}"):
         prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "a.txt")])
     assert os.listdir(tmp_path / "out") == []
 
