@@ -12,7 +12,7 @@ from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import DeviceLost, UserError
 from keras_bert_app.training import gpu
 
-_OUT_OF_MEMORY = re.compile("OOM|out of memory", re.IGNORECASE)  # the words of TensorFlow and of XLA
+_OUT_OF_MEMORY = re.compile(r"\bOOM\b|[Oo]ut of memory")  # the words of TensorFlow and of XLA
 _MOST_CHARACTERS = 200
 
 
@@ -35,7 +35,7 @@ def named(
         yield
     except tf.errors.OpError as error:
         is_full = isinstance(error, tf.errors.ResourceExhaustedError) or _OUT_OF_MEMORY.search(error.message)
-        lines = error.message.splitlines()
+        lines = error.message.splitlines() or ["no message"]
         reason = next((line.strip() for line in lines if "memory" in line), lines[0])[:_MOST_CHARACTERS]
         rows = run.rows_at_a_time(strategy.num_replicas_in_sync)
         if isinstance(strategy, tf.distribute.TPUStrategy):

@@ -80,8 +80,13 @@ def test_a_batch_that_a_gpu_cannot_hold_is_one_line_with_the_batch_that_fits(nam
     with pytest.raises(UserError) as refused, device_faults.named(strategy, run, BertConfig.of_size("base")):
         raise full
     assert said in str(refused.value) and "\n" not in str(refused.value)
-    with pytest.raises(tf.errors.DataLossError), device_faults.named(strategy, run):
-        raise tf.errors.DataLossError(None, None, "another fault")
+
+
+@pytest.mark.parametrize("message", ("there is no room for this file", ""))
+def test_other_faults_of_a_run_on_a_gpu_pass_unchanged(message, monkeypatch):
+    monkeypatch.setattr(gpu, "first", lambda: H200)
+    with pytest.raises(tf.errors.DataLossError), device_faults.named(tf.distribute.get_strategy(), RUN):
+        raise tf.errors.DataLossError(None, None, message)
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def test_conll_u_without_its_ten_columns_is_refused(write):
 def test_published_data_has_its_known_numbers_of_sentences_and_entities(shared, directory, sentences, entities):
     data_dir = shared / "data" / "tasks" / directory
     if not data_dir.is_dir():
-        pytest.skip(f"{directory} is not there")
+        pytest.skip(f"../shared/data/tasks/{directory} is missing")
     run = FinetuningConfig(task="ner")
     for split in sentences:
         found = registry.find("ner").read_split(str(data_dir), split, run)
