@@ -104,20 +104,31 @@ def main(arguments: list[str]) -> None:
             raise UserError(f"--{flag.name}={flag.value}: expected a finite number")
     if not _UTILIZATION.value:
         raise UserError("--utilization=0: expected more than 0, at most 1")
-    device, num_devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
+    devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
+    config, run, figures = _estimate(recipe, devices)
+    for line in estimate_report.report_lines(figures, config, run, name, _PRICE.value):
+        print(line)
+    next_phase = getattr(recipe, "NEXT", None)
+    if next_phase and not (_STEPS.value or _WORDS.value or run.train_minutes):
+        *_, next_figures = _estimate(load_recipe(next_phase), devices)
+        print(estimate_report.both_phases(figures, next_figures, next_phase, _PRICE.value))
+    if _OUTPUT_FILE.value:
+        storage.write_whole(
+            _OUTPUT_FILE.value, json.dumps({"config": config.to_dict(), "hardware": name, **figures}, indent=1)
+        )
+
+
+def _estimate(recipe, devices):
+    """Returns (BertConfig, PretrainingConfig, figures) of a recipe, or of the flags alone if recipe is None."""
+    device, num_devices = devices
     config = _model(_CONFIG.value or recipe.CONFIG, recipe.MODEL if recipe else {})
     run = PretrainingConfig(**{**(recipe.RUN if recipe else {}), **_given_for_run()}).resolved().checked_against(config)
     run = run.with_precision(device.automatic_precision)
     if _STEPS.value:
         run = dataclasses.replace(run, num_train_steps=_STEPS.value, train_minutes=0.0)
     run = run.with_compilation(device.kind)
-    figures = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
-    for line in estimate_report.report_lines(figures, config, run, name, _PRICE.value):
-        print(line)
-    if _OUTPUT_FILE.value:
-        storage.write_whole(
-            _OUTPUT_FILE.value, json.dumps({"config": config.to_dict(), "hardware": name, **figures}, indent=1)
-        )
+    work = _work(recipe, run)
+    return config, run, estimate(config, run, device, num_devices, work, _UTILIZATION.value, _PRICE.value)
 
 
 def _model(name, changes):

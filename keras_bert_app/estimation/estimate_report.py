@@ -52,6 +52,20 @@ def report_lines(
     yield from _time_lines(figures, hardware, price_per_hour)
 
 
+def both_phases(first: dict, second: dict, recipe: str, price_per_hour: float | None = None) -> str:
+    """Returns the line about a run and the run that continues it.
+
+    Args:
+        first: dict. The result of estimate.estimate for the first phase.
+        second: dict. The same for the second phase.
+        recipe: str. Name of the recipe of the second phase.
+        price_per_hour: float. The price of one device, or None.
+    """
+    days, hours = (first[key] + second[key] for key in ("days", "device_hours"))
+    cost = "" if price_per_hour is None else f", cost {hours * price_per_hour:,.2f}"
+    return _row(f"  with {recipe}", f"{rough_duration(86_400 * days)}, {hours:,.1f} device hours{cost}")
+
+
 def _memory_lines(figures, run):
     needed = figures["memory"]
     compilation = "compiled whole" if figures["is_compiled_whole"] else _COMPILATION.get(run.jit_compile, "without XLA")

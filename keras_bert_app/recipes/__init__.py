@@ -1,7 +1,8 @@
 """Recipes: named sets of options for `pretrain`.
 
 The docstring of each file has the command, the cost and the result.
-A recipe has CONFIG (a published size), MODEL (keys of BertConfig) and RUN (fields of PretrainingConfig). `pretrain
+A recipe has CONFIG (a published size), MODEL (keys of BertConfig) and RUN (fields of PretrainingConfig). A first phase
+also has NEXT (the recipe of the phase that continues it). `pretrain
 --recipe=NAME` uses these values as its defaults. A flag that the user gives overrides the value of the recipe.
 """
 

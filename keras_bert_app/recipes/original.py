@@ -12,6 +12,7 @@ length.
 """
 
 CONFIG = "base"
+NEXT = "original_long_rows"
 MODEL = {}
 RUN = {
     "max_seq_length": 128,

@@ -29,6 +29,7 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     assert "hidden 64" in result.stdout and "256 rows of 128 tokens with 20 predictions" in result.stdout
     assert "900,000, 29.49 billion tokens" in result.stdout
     assert "positions a word" not in result.stdout
+    assert "with original_long_rows" in result.stdout
     long_rows = run("estimate", "--recipe=original_long_rows", "--config=tiny", "--hardware=l4", "--corpus_words=1e9")
     assert "4.78 (--positions_per_word)" in long_rows.stdout, long_rows.stderr
     by_the_clock = run("estimate", "--recipe=small_budget", "--hardware=l4")

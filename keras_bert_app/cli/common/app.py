@@ -162,11 +162,13 @@ def required(*names: str) -> list:
         list: the values in the order of the names.
 
     Raises:
-        UserError: a flag is empty.
+        UserError: a flag is empty. The message names all empty flags.
     """
-    for name in names:
-        if not flags.FLAGS[name].value:
-            raise UserError(f"--{name} is missing; its help: {flags.FLAGS[name].help}")
+    missing = [name for name in names if not flags.FLAGS[name].value]
+    if len(missing) == 1:
+        raise UserError(f"--{missing[0]} is missing; its help: {flags.FLAGS[missing[0]].help}")
+    if missing:
+        raise UserError(f"--{', --'.join(missing[:-1])} and --{missing[-1]} are missing; --help explains them")
     return [flags.FLAGS[name].value for name in names]
 
 
