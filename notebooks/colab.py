@@ -35,7 +35,7 @@ def runtime(environment: Mapping[str, str] = os.environ) -> str:
     """The kind of this machine: "TPU", "GPU" or "CPU". In Colab the user chooses the kind in a menu.
 
     Args:
-        environment: environment variables, which announce a TPU.
+        environment: environment variables. Some of them show that the machine has a TPU.
     """
     if shutil.which("nvidia-smi") and not _code("nvidia-smi"):
         return "GPU"
@@ -57,7 +57,7 @@ def install(kind: str) -> str:
     needed = pip_arguments(kind)
     if all(_is_installed(pin) for arguments in needed for pin in arguments if "==" in pin):
         return sys.executable
-    # Not into the kernel's environment, because Colab has already loaded some packages in other versions.
+    # The kernel's environment stays unchanged, because the kernel has already loaded other versions of some packages.
     python, stamp = ENVIRONMENT / "bin" / "python", ENVIRONMENT / f".installed-for-{kind}"
     if not stamp.exists():
         _must(sys.executable, "-m", "pip", "install", "--quiet", "virtualenv")
@@ -107,7 +107,7 @@ class Commands:
     def __call__(self, verb: str, *texts: str, **flags: object) -> None:
         """Runs python -m keras_bert_app.cli.VERB --flag=value ... TEXT ...
 
-        The stop button of the notebook lets a training save and end.
+        After the stop button of the notebook, a training run saves and ends.
 
         Args:
             verb: the name of the command.
@@ -144,8 +144,8 @@ class Commands:
                 self.process.send_signal(signal.SIGINT)
         if code:
             raise Stop(
-                f"{verb} ended with exit code {code}; the line above says why. Mend that, or run this cell again: "
-                "what was saved is kept."
+                f"{verb} ended with exit code {code}; the line above gives the reason. Correct the cause and run this "
+                "cell again; saved work is kept."
             )
 
     def _shown(self):
@@ -171,7 +171,7 @@ def _quoted(argument):
 def _must(*command):
     print("$", *command[2:], flush=True)
     if subprocess.run(command, check=False).returncode:
-        raise Stop("the installation failed; its last lines say why. Run this cell again.")
+        raise Stop("the installation failed; the lines above give the reason. Run this cell again.")
 
 
 def _code(*command):
@@ -179,12 +179,12 @@ def _code(*command):
 
 
 def absolute(path: str) -> str:
-    """Makes a local path absolute, since the commands run in another directory. Remote paths stay as they are."""
+    """Makes a local path absolute, because the commands run in another directory. Remote paths do not change."""
     return path if storage.is_remote(path) or not path else str(pathlib.Path(path).expanduser().absolute())
 
 
 def connect_storage(*paths: str) -> None:
-    """Connects Colab to Google Drive or to a Google Cloud account if a path needs it. The user must agree."""
+    """Connects Colab to Google Drive or to a Google Cloud account if a path needs it. Colab asks the user."""
     if "google.colab" not in sys.modules:
         return
     if any(path.startswith("/content/drive") for path in paths):
@@ -198,7 +198,7 @@ def connect_storage(*paths: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether a file or directory exists. Google Cloud Storage is asked through gsutil, which Colab has."""
+    """Whether a file or directory exists. For a path at gs:// the function runs gsutil, which Colab has."""
     if path.startswith("gs://"):
         return not _code("gsutil", "-q", "ls", path)
     return os.path.exists(path)
@@ -216,20 +216,20 @@ def write_installed_docs(path: str, most_megabytes: float) -> int:
 
     Args:
         path: file to write.
-        most_megabytes: size after which the text ends.
+        most_megabytes: size of the text. The text ends after the document that exceeds this size.
 
     Returns:
         The number of documents.
     """
     from pipelines.text.installed_docs import installed_documents
 
-    size, count = 0, 0
+    num_bytes, count = 0, 0
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "wb") as file:
         for document in installed_documents():
-            if size > most_megabytes * 1e6:
+            if num_bytes > most_megabytes * 1e6:
                 break
-            size += file.write("\n".join(document) + "\n\n")
+            num_bytes += file.write(("\n".join(document) + "\n\n").encode())
             count += 1
     return count
 
@@ -251,7 +251,7 @@ def docs_of_package(name: str, most: int) -> list[tuple[str, int]]:
 
     spec = importlib.util.find_spec(name)
     if not (spec and spec.submodule_search_locations):
-        raise Stop(f"PACKAGES: {name} is not installed here; name others, such as {', '.join(_common_packages())}")
+        raise Stop(f"PACKAGES: {name} is not installed; give other packages, such as {', '.join(_common_packages())}")
     documents = installed_documents(list(spec.submodule_search_locations))
     pairs = (
         (f"{first} {second}", number)

@@ -1,8 +1,8 @@
 """Runs commands of keras_bert_app one after the other in one process, so that TensorFlow loads once.
 
 colab.Commands starts the process and writes a JSON list per line: [verb, argument, ...]. After the output of a command
-the worker prints a line of END and the exit code. When its input ends, for instance because the notebook is closed, a
-run that is at work saves and stops.
+the worker prints a line of END and the exit code. When standard input ends, for instance because the notebook is
+closed, a training run in progress saves and stops.
 """
 
 import json
@@ -18,7 +18,7 @@ END = "\x1eexit code "
 
 
 def run(verb: str, arguments: Sequence[str]) -> int:
-    """Runs a command and returns its exit code. Removes its flags afterwards, since each command defines its own.
+    """Runs a command and returns its exit code. Removes the command's flags, because the next command defines its own.
 
     Args:
         verb: the name of the command.
@@ -26,7 +26,7 @@ def run(verb: str, arguments: Sequence[str]) -> int:
     """
     from absl import flags
 
-    # A run that a signal stopped has left both signals ignored.
+    # After a signal has stopped a run, this process ignores both signals.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     flags_before = set(flags.FLAGS)

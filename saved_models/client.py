@@ -1,4 +1,4 @@
-"""Asks a served model over HTTP; needs Python's standard library alone.
+"""Asks a served model over HTTP. Needs only Python's standard library.
 
 python saved_models/client.py docs_bert "The [MASK] of the list." "A [MASK] of integers."
 """
@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-_TIMEOUT_SECONDS = 120  # more than the server takes for an answer and its sending
+_TIMEOUT_SECONDS = 120  # longer than the server may take to compute and to send an answer
 
 
 def predict(
@@ -34,10 +34,11 @@ def predict(
         dict from output name to a list with a value for each example.
 
     Raises:
-        RuntimeError: the server refused, is not there, or is no such server; the message says so in one line.
+        RuntimeError: the server refuses the request, cannot be reached, or is not the server of `serve`. The message
+            has one line.
     """
-    # The answer to rows names every output. If the signature has a single output, the answer has bare values instead,
-    # and the model's metadata has the name.
+    # A request with rows gets rows, each with the names of its outputs. If the signature has a single output, the rows
+    # are bare values, and only the model's metadata has the name of the output.
     rows = [dict(zip(inputs, values, strict=True)) for values in zip(*inputs.values(), strict=True)]
     body = json.dumps({"signature_name": signature, "instances": rows}).encode()
     model_url = f"{url}/v1/models/{urllib.parse.quote(model, safe='', errors='replace')}"
@@ -60,7 +61,7 @@ def predict(
 
 
 def _ask(url, body=None):
-    """Returns the status, the JSON object of an answer (of a failure its "error"), and the seconds until a new try."""
+    """Returns (status, JSON object of the answer, seconds to wait before a new try). A failure has the key "error"."""
     try:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:

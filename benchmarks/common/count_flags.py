@@ -27,7 +27,7 @@ class Counts(flags.ListParser):
         except ValueError:
             numbers = []
         if not numbers or min(numbers) < self.lowest:
-            raise ValueError(f"expected whole numbers from {self.lowest} on, joined by commas, as in 1,32")
+            raise ValueError(f"expected whole numbers, each at least {self.lowest}, joined by commas, as in 1,32")
         return numbers
 
 

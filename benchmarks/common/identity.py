@@ -23,7 +23,7 @@ def code_digest() -> str:
 
 
 def files_digest(paths: Iterable[str | os.PathLike]) -> str:
-    """The digest of the names and sizes of files, twelve hexadecimal digits. It does not read the files.
+    """The digest of the paths and sizes of files, twelve hexadecimal digits. The function does not read the files.
 
     Args:
         paths: paths of the files.

@@ -35,7 +35,8 @@ def run(verb: str, **given) -> None:
 def process(name: str, command: list[str]) -> None:
     """Runs a command to its end.
 
-    The command receives Ctrl-C and SIGTERM too. This function then waits for it, since the command may save its state.
+    Ctrl-C and SIGTERM also reach the command. This function then waits until the command ends, because the command may
+    save its state.
 
     Args:
         name: str. Name of the command in error messages.
@@ -45,16 +46,16 @@ def process(name: str, command: list[str]) -> None:
         UserError: the exit code is not 0.
     """
     with subprocess.Popen(command) as running:
-        before = signal.signal(signal.SIGTERM, lambda *_: running.terminate())
+        previous_handler = signal.signal(signal.SIGTERM, lambda *_: running.terminate())
         try:
             running.wait()
         except KeyboardInterrupt:
             running.wait()
             raise
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous_handler)
     if running.returncode:
-        raise UserError(f"{name} ended with exit code {running.returncode}; what it said is above")
+        raise UserError(f"{name} ended with exit code {running.returncode}; see its messages above")
 
 
 def finetune_small(task: str, data_dir: str, workdir: str, **given) -> dict:

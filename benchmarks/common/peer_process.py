@@ -23,7 +23,7 @@ class PeerProcess(ReferenceProcess):
 
     def __init__(self, interpreter: str, script: str, flag: str, expected: dict[str, str]):
         wanted = " and ".join(f"{package}=={version}" for package, version in expected.items())
-        name, mend = f"--{flag}={interpreter}", f"expected an interpreter with {wanted}: --help says how to make it"
+        name, mend = f"--{flag}={interpreter}", f"expected an interpreter with {wanted}; --help says how to install it"
         super().__init__(interpreter, _BENCHMARKS / script, name, mend)
         # A suffix after "+" names a build, as in torch 2.13.0+cpu.
         if any(self.versions.get(package, "").split("+")[0] != version for package, version in expected.items()):

@@ -8,7 +8,7 @@ from pipelines import storage
 
 
 def in_words(machine: dict) -> str:
-    """One line that describes a machine, as this_machine.machine returns it.
+    """One line of text that describes a machine.
 
     Args:
         machine: dict. Result of this_machine.machine.
@@ -17,13 +17,13 @@ def in_words(machine: dict) -> str:
 
 
 def keep(output_file: str, figures: dict, lines: list[str], draw: Callable[[str], None]) -> None:
-    """Writes NAME.json, NAME.md and NAME.png.
+    """Writes the figures to NAME.json, the table to NAME.md and the picture to NAME.png.
 
     Args:
         output_file: str. Path of NAME.json; "" to write nothing.
-        figures: dict of JSON-able values. The table begins with figures["machine"].
+        figures: dict of JSON-able values. The first line of NAME.md describes figures["machine"].
         lines: list of str. Lines of the table.
-        draw: function of a path that draws the picture.
+        draw: function of a path that draws the picture and writes it to this path.
     """
     if not output_file:
         return
@@ -46,7 +46,7 @@ def draw_bars(
         panels: dict. Title -> contender -> (median, lowest, highest).
         heading: str. Title of the picture. Its second line has the unit.
         path: str. File to write.
-        stands_out: function of a contender's name. Returns whether its bar is coloured.
+        stands_out: function of a contender's name. Returns whether the bar gets a colour; the other bars are grey.
     """
     from keras_bert_app.drawing.figures import picture
 
@@ -65,7 +65,7 @@ def draw_bars(
 
 def _draw_panel(axes, contenders, stands_out):
     medians = [median for median, _, _ in contenders.values()]
-    # The median of all calls may lie outside the range of the rounds' medians.
+    # Error bars must not be negative, and the median of all calls may lie outside the range of the rounds' medians.
     spread = [
         [max(0.0, median - lowest) for median, lowest, _ in contenders.values()],
         [max(0.0, highest - median) for median, _, highest in contenders.values()],

@@ -17,13 +17,14 @@ def results_of(
     settings: dict | Callable[[str], dict],
     shown: Callable[[Any], str] = str,
 ) -> dict:
-    """Runs each row once and keeps its result in a JSON file. It skips the rows that are in the file.
+    """Runs each row once and keeps its result in a JSON file. A row that the file already has does not run again.
 
     Args:
         rows: names of the rows.
         run: function of a row's name that returns a JSON-able result.
         path: str. The JSON file.
-        settings: JSON-able dict of everything else that a result depends on, or a function of the row that returns it.
+        settings: JSON-able dict of everything else that a result depends on, or a function from a row's name to such a
+            dict.
         shown: function of a result that returns the text to print.
 
     Returns:
@@ -48,10 +49,10 @@ def results_of(
 
 
 def alike(path: str, settings: dict, names: Iterable[str]) -> dict:
-    """The rows of a file of results_of that were measured with the same settings.
+    """Reads the rows that were measured with the same settings.
 
     Args:
-        path: str. The JSON file.
+        path: str. The JSON file that results_of wrote.
         settings: dict. The settings of this run.
         names: names of the settings that must be equal.
 

@@ -11,7 +11,7 @@ _MULTIPLY_BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}  # "bf16" is the name o
 
 
 def machine(packages: Iterable[str]) -> dict:
-    """Describes the machine without its name.
+    """Describes the machine. The description does not contain the host name.
 
     Args:
         packages: names of installed packages.
@@ -33,7 +33,7 @@ def machine(packages: Iterable[str]) -> dict:
 def precisions() -> tuple[str, ...]:
     """The compute types that the CPU multiplies natively: ("float32", "bfloat16") or ("float32",).
 
-    Without native products, a bfloat16 step converts to float32 and takes several times as long.
+    On other CPUs a bfloat16 step converts its numbers to float32 and takes several times as long.
     """
     return ("float32", "bfloat16") if _MULTIPLY_BFLOAT16 & _cpu_flags() else ("float32",)
 

@@ -23,9 +23,9 @@ def texts_of(vocab_file: str, batch: int, tokens: int) -> list[str]:
 
 
 def timed(run: Callable[[Any], Any], texts: Any) -> Callable[[int], list[float]]:
-    """Makes a function of a number of calls that times each call of run(texts).
+    """Makes a function that calls run(texts) several times and times each call.
 
-    The function returns the seconds of each call.
+    The new function takes the number of calls and returns the seconds of each call.
 
     Args:
         run: function of the texts.
@@ -47,7 +47,7 @@ def in_turn(contenders: dict[str, Callable[[int], list[float]]], rounds: int, se
     """Times all contenders in each round.
 
     Args:
-        contenders: dict. Name -> function as timed returns it.
+        contenders: dict. Name -> function that timed returned.
         rounds: int. Number of rounds.
         seconds: float. About how long each contender runs in a round.
 

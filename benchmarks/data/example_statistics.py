@@ -1,4 +1,4 @@
-"""Statistics of pre-training examples. A statistic is a column of integers with the document of each entry.
+"""Statistics of pre-training examples. A statistic is an array of integers and the document of each integer.
 
 Dimensions: N examples, S positions, P predictions in each example.
 """
@@ -22,9 +22,9 @@ class Statistic(typing.NamedTuple):
     Attributes:
         name: str. Title in the table.
         values: int array [n]. The entries.
-        documents: int array [n]. The document of each entry. The document of an example is that of its segment A.
+        documents: int array [n]. The document of each entry. An example belongs to the document of its segment A.
         categories: tuple of str. Names of the values 0, 1, and so on; () if the values are numbers.
-        is_compared: bool. Whether the statistic counts for the verdict. A comment gives the reason if not.
+        is_compared: bool. Whether the statistic counts for the verdict. Where it is False, a comment gives the reason.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Examples(typing.NamedTuple):
     """The examples of one builder.
 
     Attributes:
-        rows: int32 array [N, S]. Ids without masks.
-        shown: int32 array [N, S]. Ids with masks, the model's input.
-        lengths: int array [N]. Pieces, special pieces included.
-        a_lengths: int array [N]. Pieces of segment A.
-        b_lengths: int array [N]. Pieces of segment B.
+        rows: int32 array [N, S]. Ids of the original pieces, before masking.
+        shown: int32 array [N, S]. Ids after masking, the model's input.
+        lengths: int array [N]. Number of pieces, special pieces included.
+        a_lengths: int array [N]. Number of pieces of segment A.
+        b_lengths: int array [N]. Number of pieces of segment B.
         is_random: int array [N]. 1 if segment B is random.
         num_masked: int array [N]. Number of predictions.
         positions: int array [N, P]. Positions of the predictions.
@@ -81,10 +81,10 @@ def examples_from(arrays: dict[str, np.ndarray]) -> Examples:
     )
 
 
-def faults(
+def examples_by_fault(
     examples: Examples, locations: tuple, tokenizer, masked_lm_prob: float, max_predictions_per_seq: int
 ) -> dict[str, int]:
-    """Counts examples that break a rule. A correct builder breaks none.
+    """Counts the examples that have each fault. A correct builder has none.
 
     Args:
         examples: Examples.
@@ -94,31 +94,37 @@ def faults(
         max_predictions_per_seq: int. P.
 
     Returns:
-        dict. Rule -> number of examples that break it.
+        dict. Fault -> number of examples that have this fault.
     """
     rows, lengths, num_masked = examples.rows, examples.lengths, examples.num_masked
-    every = np.arange(len(rows))
-    row, slot, position = _masked(examples)
+    row_numbers = np.arange(len(rows))
+    row, _, position = _masked(examples)
     is_masked = np.zeros(rows.shape, bool)
     is_masked[row, position] = True
     columns = np.arange(rows.shape[1])
     expected = [min(max_predictions_per_seq, max(1, round(length * masked_lm_prob))) for length in lengths.tolist()]
-    steps = np.diff(examples.positions, axis=1)[np.arange(1, max_predictions_per_seq) < num_masked[:, None]]
-    specials = (
-        (rows[every, 0] != tokenizer.cls_id)
-        | (rows[every, lengths - 1] != tokenizer.sep_id)
-        | (rows[every, examples.a_lengths + 1] != tokenizer.sep_id)
+    is_step = np.arange(1, max_predictions_per_seq) < num_masked[:, None]
+    is_wrong_step = (np.diff(examples.positions, axis=1) <= 0) & is_step
+    has_wrong_specials = (
+        (rows[row_numbers, 0] != tokenizer.cls_id)
+        | (rows[row_numbers, lengths - 1] != tokenizer.sep_id)
+        | (rows[row_numbers, examples.a_lengths + 1] != tokenizer.sep_id)
     )
-    return {
-        "not [CLS] A [SEP] B [SEP]": int(specials.sum()),
-        "not padding after it": int(((rows != tokenizer.pad_id) & (columns >= lengths[:, None])).any(1).sum()),
-        "A is no run of a document's pieces": int(locations[0].is_wrong.sum()),
-        "B is no run of a document's pieces": int(locations[1].is_wrong.sum()),
-        "number of predictions is not min(P, max(1, round(0.15 length)))": int((num_masked != expected).sum()),
-        "positions that do not ascend": int((steps <= 0).sum()),
-        "[CLS] or [SEP] to predict": int(np.isin(rows[row, position], (tokenizer.cls_id, tokenizer.sep_id)).sum()),
-        "[MASK] without a label": int(((examples.shown == tokenizer.mask_id) & ~is_masked).any(1).sum()),
+    is_wrong_padding = (rows != tokenizer.pad_id) & (columns >= lengths[:, None])
+    is_special = np.isin(rows, (tokenizer.cls_id, tokenizer.sep_id))
+    has_fault = {
+        "the special pieces are not those of [CLS] A [SEP] B [SEP]": has_wrong_specials,
+        "a position after the last [SEP] is not padding": is_wrong_padding.any(1),
+        "segment A is not a run of pieces of one document": locations[0].is_wrong,
+        "segment B is not a run of pieces of one document": locations[1].is_wrong,
+        "the number of predictions is not min(max_predictions_per_seq, max(1, round(masked_lm_prob * length)))": (
+            num_masked != expected
+        ),
+        "the positions of the predictions do not ascend": is_wrong_step.any(1),
+        "[CLS] or [SEP] is to be predicted": (is_special & is_masked).any(1),
+        "[MASK] is at a position without a prediction": ((examples.shown == tokenizer.mask_id) & ~is_masked).any(1),
     }
+    return {fault: int(examples_with_fault.sum()) for fault, examples_with_fault in has_fault.items()}
 
 
 def locate_segments(corpus: segment_locations.Corpus, examples: Examples) -> tuple:
@@ -167,22 +173,22 @@ def _of_examples(examples, documents):
     lengths, is_random = examples.lengths, examples.is_random
     seq_length = examples.rows.shape[1]
 
-    def of(name, values, chosen=slice(None), categories=()):
+    def statistic(name, values, chosen=slice(None), categories=()):
         return Statistic(name, values[chosen], documents[chosen], categories)
 
-    yield of("sequence length", lengths)
-    yield of("length of A", examples.a_lengths)
-    yield of("length of B", examples.b_lengths)
-    yield of("length of B, next", examples.b_lengths, is_random == 0)
-    yield of("length of B, random", examples.b_lengths, is_random == 1)
+    yield statistic("sequence length", lengths)
+    yield statistic("length of A", examples.a_lengths)
+    yield statistic("length of B", examples.b_lengths)
+    yield statistic("length of B, next", examples.b_lengths, is_random == 0)
+    yield statistic("length of B, random", examples.b_lengths, is_random == 1)
     labels = ("next", "random")
-    yield of("label", is_random, categories=labels)
+    yield statistic("label", is_random, categories=labels)
     for name, chosen in (
         ("under S/2", lengths < seq_length // 2),
         ("S/2 to S - 1", (lengths >= seq_length // 2) & (lengths < seq_length)),
         ("S", lengths == seq_length),
     ):
-        yield of(f"label, sequence length {name}", is_random, chosen, labels)
+        yield statistic(f"label, sequence length {name}", is_random, chosen, labels)
 
 
 def _of_masks(examples, documents, mask_id, frequency_ranks):
@@ -191,15 +197,17 @@ def _of_masks(examples, documents, mask_id, frequency_ranks):
     label, shown = examples.rows[row, position], examples.shown[row, position]
     kind = np.where(shown == mask_id, MASKED, np.where(shown == label, KEPT, REPLACED))
 
-    def of(name, values, chosen=slice(None), categories=()):
+    def statistic(name, values, chosen=slice(None), categories=()):
         return Statistic(name, values[chosen], documents[row[chosen]], categories)
 
-    yield of("[MASK] / kept (also by chance) / replaced", kind, categories=("[MASK]", "kept", "replaced"))
-    yield of("position of predictions", position)
-    yield of("position in twentieths of the length", position * _TWENTIETHS // examples.lengths[row])
-    yield of("predictions in segment", (position > examples.a_lengths[row] + 1).astype(int), categories=("A", "B"))
-    yield of("frequency rank of pieces to predict", frequency_ranks[label])
-    yield of("id of replacing pieces", shown, kind == REPLACED)
+    yield statistic("[MASK] / kept (also by chance) / replaced", kind, categories=("[MASK]", "kept", "replaced"))
+    yield statistic("position of predictions", position)
+    yield statistic("position in twentieths of the length", position * _TWENTIETHS // examples.lengths[row])
+    yield statistic(
+        "predictions in segment", (position > examples.a_lengths[row] + 1).astype(int), categories=("A", "B")
+    )
+    yield statistic("frequency rank of pieces to predict", frequency_ranks[label])
+    yield statistic("id of replacing pieces", shown, kind == REPLACED)
 
 
 def _of_segments(examples, locations, documents, corpus):
@@ -211,11 +219,11 @@ def _of_segments(examples, locations, documents, corpus):
         first, last = place.start[chosen], place.start[chosen] + lengths[chosen] - 1
         front = first - corpus.sentence_starts[sentence_at(corpus, first)]
         back = corpus.sentence_starts[sentence_at(corpus, last) + 1] - 1 - last
-        of = documents[chosen]
+        owners = documents[chosen]
         sides = ("neither", "front", "back", "both")
-        yield Statistic(f"{name} cut at", (front > 0) + 2 * (back > 0), of, sides)
-        yield Statistic(f"pieces cut from the front of {name}'s first sentence", front[front > 0], of[front > 0])
-        yield Statistic(f"pieces cut from the back of {name}'s last sentence", back[back > 0], of[back > 0])
+        yield Statistic(f"{name} cut at", (front > 0) + 2 * (back > 0), owners, sides)
+        yield Statistic(f"pieces cut from the front of {name}'s first sentence", front[front > 0], owners[front > 0])
+        yield Statistic(f"pieces cut from the back of {name}'s last sentence", back[back > 0], owners[back > 0])
 
 
 def _located_pairs(examples, locations, documents, corpus):
@@ -237,7 +245,7 @@ def _of_pairs(examples, locations, documents, corpus):
         "random B is from A's document", (a_document == b_document)[is_random].astype(int), a_document[is_random], yes
     )
     if corpus.shards[-1] > 0:
-        # This is not compared, because our builder chooses among the documents of its block, and a block is a shard.
+        # This statistic is not compared. Our builder chooses among the documents of one shard, Google's among all.
         same_shard = corpus.shards[a_document] == corpus.shards[b_document]
         yield Statistic(
             "random B is from A's shard",
@@ -258,8 +266,8 @@ def _of_documents(examples, locations, documents, corpus):
     in_document = sentence_at(corpus, b_place[is_random]) - np.searchsorted(
         corpus.sentence_starts, corpus.document_starts[random_document]
     )
-    # A long document with a short target length has thousands of examples. A wrong share of short targets therefore
-    # shows in short documents.
+    # One long document with a short target length makes thousands of examples, and this effect of chance can hide a
+    # wrong share of short targets. Short documents show a wrong share more clearly.
     is_short = sentences[documents] <= _SHORT_DOCUMENT
     yield Statistic(
         f"sequence length in documents of at most {_SHORT_DOCUMENT} sentences",
@@ -279,8 +287,8 @@ def _of_documents(examples, locations, documents, corpus):
         random_document % _DOCUMENT_CLASSES,
         a_document[is_random],
     )
-    # This is not compared. The counts of documents are not independent, because the number of all examples changes
-    # each of them.
+    # This statistic is not compared. The counts of two documents are not independent, because both change with the
+    # total number of examples.
     yield Statistic(
         "random Bs of a document", np.bincount(random_document, minlength=num_documents), everywhere, is_compared=False
     )

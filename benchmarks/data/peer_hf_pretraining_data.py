@@ -1,12 +1,12 @@
-"""Text to masked batches by Hugging Face's transformers, for pretraining_throughput.
+"""Makes masked batches from text with Hugging Face's transformers, for pretraining_throughput.
 
 reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. A request is one pass over the
 text.
 
 The steps are those of transformers' examples/pytorch/language-modeling/run_mlm.py. It tokenizes a thousand lines at a
 time with special tokens and a special-tokens mask. It joins all pieces and cuts them into rows of max_seq_length. A
-DataLoader collates the rows with DataCollatorForLanguageModeling. run_mlm.py keeps rows on disk between the steps, and
-this script does not. The examples have no segment pairs and no next-sentence labels, and nothing is shuffled.
+DataLoader collates the rows with DataCollatorForLanguageModeling. run_mlm.py keeps rows on disk between the steps; this
+script does not. The examples have no segment pairs and no next-sentence labels, and their order is that of the text.
 """
 
 import os
@@ -59,7 +59,7 @@ def answer(request):
     os.environ["TOKENIZERS_PARALLELISM"] = "false" if request["workers"] else "true"
     tokenizer = transformers.BertTokenizerFast(request["vocab_file"], do_lower_case=request["do_lower_case"])
     if len(tokenizer) != request["vocab_size"]:
-        raise ValueError(f"{len(tokenizer)} pieces were read of {request['vocab_size']}")
+        raise ValueError(f"transformers read {len(tokenizer)} pieces of vocab_file; expected {request['vocab_size']}")
     tokenizer.model_max_length = 1 << 30  # prevents a warning for each long line; rows are cut afterwards
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=request["masked_lm_prob"])
     started, cpu_before = time.perf_counter(), sum(os.times()[:4])

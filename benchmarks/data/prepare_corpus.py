@@ -8,9 +8,9 @@ word in eight to another word of the text, so that no copy is a duplicate. Each 
 Resident memory is that of the whole tree of processes, sampled twenty times a second from /proc. The texts were just
 written, so the system reads them from memory.
 
-A figure is the median of --repeats runs, and MB/s is that of the median seconds. The picture shows MB/s and resident
-memory over the size of the text, with the lowest and the highest run. Its name is OUTPUT_FILE with .png instead of
-.json. docs/results/data.md has a recorded run.
+A figure is the median of --repeats runs, and MB/s is the size of the text divided by the median of the seconds. The
+picture shows MB/s and resident memory over the size of the text, with the lowest and the highest run. The name of the
+picture is OUTPUT_FILE with .png instead of .json. docs/results/data.md has a recorded run.
 """
 
 import os
@@ -37,13 +37,13 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("work_dir", "", "Directory for the texts and corpora; needs four times the largest size.")
 _MEGABYTES = count_flags.define("megabytes", [49, 200, 1000], "Sizes of text, in MB.")
-_DEDUP = flags.DEFINE_list("dedup", ["exact"], "Ways of --dedup to measure.")
+_DEDUP = flags.DEFINE_list("dedup", ["exact"], "Values of prepare_corpus --dedup to measure.")
 _WORKERS = count_flags.define("workers", [2], "Numbers of --workers to measure.")
-_REPEATS = flags.DEFINE_integer("repeats", 3, "Runs of each; their median is shown.", lower_bound=1)
+_REPEATS = flags.DEFINE_integer("repeats", 3, "Runs of each command; the table has their median.", lower_bound=1)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON, and the picture.")
 _HEAD = (
-    "| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on | MB/s | CPU seconds "
-    "| peak resident, MB | documents | shards, MB |"
+    "| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on "
+    "| MB/s from reading on | CPU seconds | peak resident, MB | documents | shards, MB |"
 )
 _CHANGED = 8  # a copy changes one word in eight
 _SECONDS_BETWEEN_SAMPLES = 0.05
@@ -81,13 +81,13 @@ def row(repeats: list[dict]) -> str:
     """
     run, size = repeats[0], repeats[0]["text_bytes"] / 1e6
     seconds, lowest, highest = spread(run["seconds"] for run in repeats)
-    reading_on = statistics.median(run["seconds"] - run["start_seconds"] for run in repeats)
+    seconds_from_reading = statistics.median(run["seconds"] - run["start_seconds"] for run in repeats)
     cpu_seconds, peak_bytes = (
         statistics.median(run[name] for run in repeats) for name in ("cpu_seconds", "peak_bytes")
     )
     return (
         f"| {size:,.0f} | {run['dedup']} | {run['workers']} | {seconds:.1f} | {lowest:.1f} to {highest:.1f} "
-        f"| {size / seconds:.1f} | {reading_on:.1f} | {size / reading_on:.1f} | {cpu_seconds:.1f} "
+        f"| {size / seconds:.1f} | {seconds_from_reading:.1f} | {size / seconds_from_reading:.1f} | {cpu_seconds:.1f} "
         f"| {peak_bytes / 1e6:,.0f} | {run['documents']:,} | {run['shard_bytes'] / 1e6:,.1f} |"
     )
 
@@ -130,14 +130,14 @@ def draw(runs: list[list[dict]], path: str) -> None:
     sizes = sorted({size_of(repeats) for repeats in runs})
     with picture(8, 3, "prepare_corpus as the text grows\nMB of text") as (figure, image):
         for axes, (title, value) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-            for name, of_line in lines.items():
-                of_line = sorted(of_line, key=size_of)
-                medians, lowest, highest = zip(*map(value, of_line), strict=True)
+            for name, commands in lines.items():
+                commands = sorted(commands, key=size_of)
+                medians, lowest, highest = zip(*map(value, commands), strict=True)
                 errors = [
                     [high - low for low, high in zip(*side, strict=True)]
                     for side in ((lowest, medians), (medians, highest))
                 ]
-                axes.errorbar(list(map(size_of, of_line)), medians, yerr=errors, marker="o", capsize=3, label=name)
+                axes.errorbar(list(map(size_of, commands)), medians, yerr=errors, marker="o", capsize=3, label=name)
             axes.set_title(title)
             axes.set_xscale("log")
             axes.set_xticks(sizes, [f"{size:,.0f}" for size in sizes])
@@ -164,8 +164,8 @@ def make_text(patterns: list[str], directory: str, size: int) -> None:
         while written < size:
             if number == len(files) and not words:
                 raise UserError(
-                    f"--text_dir={','.join(patterns)}: {written:,} bytes, and no word of four letters a to z or more "
-                    f"to change copies with; expected text with such words, or {size:,} bytes of it"
+                    f"--text_dir={','.join(patterns)}: has only {written:,} bytes and no word of four or more letters "
+                    f"a to z that copies could change; expected text with such words, or at least {size:,} bytes"
                 )
             generator = random.Random(number) if number >= len(files) else None
             with open_text(files[number % len(files)]) as file:
@@ -181,13 +181,13 @@ def make_text(patterns: list[str], directory: str, size: int) -> None:
 
 
 def _words_of(lines):
-    """Words of one line in each hundred lines, the first line that has any. This sample of a file fits in memory."""
+    """The words of the first line with words in each hundred lines. This sample of a file fits in memory."""
     words = []
     for start in range(0, len(lines), _LINES_BETWEEN_WORDS):
-        of_lines = (
+        words_by_line = (
             _WORD.findall(line) for line in lines[start : start + _LINES_BETWEEN_WORDS] if not line.startswith(_MARKUP)
         )
-        words += next(filter(None, of_lines), [])
+        words += next(filter(None, words_by_line), [])
     return words
 
 
@@ -207,6 +207,9 @@ def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
     Returns:
         dict with the settings, text_bytes, seconds, start_seconds (until TensorFlow was loaded), cpu_seconds,
         peak_bytes (resident), documents and shard_bytes.
+
+    Raises:
+        UserError: prepare_corpus failed, or ended too soon to measure start_seconds.
     """
     shutil.rmtree(corpus_dir, ignore_errors=True)
     command = [
@@ -223,13 +226,18 @@ def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     peak, start_seconds = 0, None
     while process.poll() is None:
-        peak = max(peak, resident_bytes(process.pid))
+        peak = max(peak, resident_bytes_of_tree(process.pid))
         if start_seconds is None and os.path.exists(os.path.join(corpus_dir, ".incomplete")):
             start_seconds = time.monotonic() - started
         time.sleep(_SECONDS_BETWEEN_SAMPLES)
     seconds = time.monotonic() - started
     if process.returncode:
-        raise UserError(f"{' '.join(command[1:])} ended with exit code {process.returncode}; what it said is above")
+        raise UserError(f"{' '.join(command[1:])} ended with exit code {process.returncode}; see its messages above")
+    if start_seconds is None:
+        raise UserError(
+            f"{text}: prepare_corpus ended after {seconds:.2f} s, and no sample saw it read; expected a run of many "
+            f"samples, one each {_SECONDS_BETWEEN_SAMPLES} s; give larger --megabytes"
+        )
     with app.quiet_start():
         from pipelines.corpus.preparation import load_manifest
     manifest = load_manifest(corpus_dir, verify=False)
@@ -247,7 +255,7 @@ def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
     }
 
 
-def resident_bytes(pid: int) -> int:
+def resident_bytes_of_tree(pid: int) -> int:
     """Resident bytes of a process and of all its descendants.
 
     Args:
@@ -259,7 +267,7 @@ def resident_bytes(pid: int) -> int:
             total = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                total += sum(resident_bytes(int(child)) for child in file.read().split())
+                total += sum(resident_bytes_of_tree(int(child)) for child in file.read().split())
     except (FileNotFoundError, ProcessLookupError):  # the process has just ended
         pass
     return total

@@ -18,9 +18,9 @@ from keras_bert_app.config.pretraining_config import DATA_FIELDS, PretrainingCon
 from keras_bert_app.terminal.durations import duration
 
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary.")
-_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether it is uncased.")
-_POSITIONS = flags.DEFINE_integer("positions", 50, "How many stops.", lower_bound=1)
-_BATCHES = flags.DEFINE_integer("batches", 1000, "Length of the stream that is compared.", lower_bound=2)
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
+_POSITIONS = flags.DEFINE_integer("positions", 50, "Number of stops.", lower_bound=1)
+_BATCHES = flags.DEFINE_integer("batches", 1000, "Number of batches of the uninterrupted stream.", lower_bound=2)
 _given_data = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
 
 

@@ -1,20 +1,21 @@
-"""Times the way from raw text to masked rows of S pieces beside Hugging Face and Google, in one run on the same text.
+"""Compares our speed from raw text to masked rows of S pieces with that of Hugging Face's and Google's code.
 
 taskset -c 0,1 python -m benchmarks.data.pretraining_throughput --corpus_dir=CORPUS \\
     --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \\
     --google_python=GOOGLE_ENV/bin/python --output_file=throughput.json
 
-CORPUS is a directory that prepare_corpus wrote. The contenders run in turn, round after round. A figure is the median
-of the rounds, and a ratio is the median of the rounds' ratios. The clock runs from opening the text files (in the
-page cache) to the last batch. Vocabularies are loaded and graphs are built before. The benchmark prints how long our
-side takes for that and for the first batch. A first pass without a clock warms everything up. It also checks the
-share of real tokens that each contender masks. If a share is wrong, no times are shown. The contenders:
+CORPUS is a directory that prepare_corpus wrote. All contenders read documents of CORPUS. They run in turn, round after
+round. A figure is the median of the rounds, and a ratio is the median of the rounds' ratios. The clock runs from
+opening the text files (in the page cache) to the last batch. The contenders load vocabularies and build graphs before
+the clock starts. The benchmark prints how long our side takes to build its dataset and to make the first batch. The
+first pass of each contender is a warm-up without a clock. The benchmark checks the share of real tokens that this pass
+masks. If a share is wrong, it shows no times. The contenders:
 
 - ours: pretraining_dataset over the shards: segment pairs with random and true next sentences, masks 80/10/10, a
   permuted order, static shapes. Rows are padded, as in BERT.
-- transformers: tokenizer, grouping into full rows and DataCollatorForLanguageModeling, as in its run_mlm.py. Once
-  with a DataLoader in the main process and the threads of tokenizers, once with two workers and without the threads.
-  This is less work: no pairs, no next-sentence labels, no shuffling, and every row is full.
+- transformers: tokenizer, grouping into full rows and DataCollatorForLanguageModeling, as in its run_mlm.py. One
+  contender has a DataLoader in the main process and the threads of tokenizers. Another has two workers and no threads.
+  Both do less work than ours: no pairs, no next-sentence labels, no shuffling, and every row is full.
 - google-research/bert: create_pretraining_data. It tokenizes once and masks the text --dupe_factor times. It
   writes TFRecord files. Training must read and parse them again, and that time is not counted.
 
@@ -37,17 +38,21 @@ from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote.")
-_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary, one piece on each line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
-_HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with torch and transformers; none: left out.")
-_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
-_HF_MEGABYTES = flags.DEFINE_float("hf_megabytes", 8, "Text for Hugging Face (10^6 bytes).", lower_bound=0.01)
-_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 0.5, "Text for Google's script.", lower_bound=0.01)
-_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "Times that Google's script masks a text.", lower_bound=1)
+_HF_PYTHON = flags.DEFINE_string(
+    "hf_python", "", "Interpreter with torch and transformers; without it transformers is left out."
+)
+_GOOGLE_PYTHON = flags.DEFINE_string(
+    "google_python", "", "Interpreter with bert-tensorflow==1.0.4; without it Google's script is left out."
+)
+_HF_MEGABYTES = flags.DEFINE_float("hf_megabytes", 8, "Size of transformers' text (10^6 bytes).", lower_bound=0.01)
+_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 0.5, "Size of Google's text (10^6 bytes).", lower_bound=0.01)
+_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "How often Google's script masks its text.", lower_bound=1)
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows a batch, for us and for Hugging Face.", lower_bound=1)
-_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=5)
-_MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows of a batch, ours and transformers'.", lower_bound=1)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S, the length of a row.", lower_bound=5)
+_MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P, most predictions of a row.", lower_bound=1)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _MASKED_LM_PROB = 0.15
@@ -100,7 +105,7 @@ def main(arguments):
 
 
 def _request(text):
-    """The part of a request that both peers have."""
+    """The part of a request that is the same for both peers."""
     return {
         "input_files": [text],
         "vocab_file": os.path.abspath(_VOCAB_FILE.value),
@@ -160,16 +165,16 @@ def masked_share(name: str, run: dict) -> float:
         run: dict. The figures of one of its passes.
 
     Raises:
-        UserError: the share is not the one that all contenders must have.
+        UserError: the share differs from _MASKED_LM_PROB by more than the tolerance.
     """
     tokens = max(1, run["real_tokens"])
     share, tolerance = run["labels"] / tokens, _SHARE_TOLERANCE + 0.5 * run["examples"] / tokens
     if not abs(share - _MASKED_LM_PROB) <= tolerance:
         raise UserError(
             f"{name}: {share:.4f} of {run['real_tokens']:,} real tokens are masked; expected {_MASKED_LM_PROB:g} "
-            f"within {tolerance:.4f}: not the same work. Give longer documents and more text, and for "
-            f"{_MAX_SEQ_LENGTH.value} tokens --max_predictions_per_seq="
-            f"{round(_MASKED_LM_PROB * _MAX_SEQ_LENGTH.value)} at least"
+            f"within {tolerance:.4f}, because otherwise the contenders do not do the same work. Give longer documents, "
+            f"more text, and for rows of {_MAX_SEQ_LENGTH.value} tokens at least --max_predictions_per_seq="
+            f"{round(_MASKED_LM_PROB * _MAX_SEQ_LENGTH.value)}"
         )
     return share
 
@@ -204,14 +209,14 @@ def _row(name, megabytes, share, runs):
 
 
 def _report(rows, seconds_to_first_batch):
-    """Prints the table and keeps it."""
+    """Prints the table and writes it, with the figures and the picture, if --output_file is given."""
     machine = this_machine.machine(("tensorflow", "tensorflow-text"))
     ours = rows[0]
     print(report.in_words(machine))
     print(
         f"{_ROUNDS.value} rounds, S={_MAX_SEQ_LENGTH.value}, P={_MAX_PREDICTIONS.value}, "
         f"{_BATCH_SIZE.value} rows a batch, {os.path.basename(_VOCAB_FILE.value)}; "
-        f"ours is made and has its first batch after {seconds_to_first_batch:.1f} s\n"
+        f"our dataset is built and gives its first batch after {seconds_to_first_batch:.1f} s\n"
     )
     lines = [
         "| contender | MB of text | examples | masked of real tokens | 1,000 tokens/s with padding, median "

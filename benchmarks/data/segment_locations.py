@@ -1,11 +1,11 @@
-"""Finds the places in a corpus from which the segments of pre-training examples come. It compares only pieces."""
+"""Finds the places in a corpus from which the segments of pre-training examples come, by the ids of their pieces."""
 
 import typing
 
 import numpy as np
 
 _KEY_LENGTHS = (2, 4, 8, 16, 32)  # the key of a segment has the longest length that fits
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, as in Fibonacci hashing
 
 
 class Corpus(typing.NamedTuple):
@@ -29,8 +29,9 @@ class Locations(typing.NamedTuple):
 
     Attributes:
         start: int array [N]. First piece of the segment in the corpus; the first place if several match.
-        is_located: bool array [N]. Whether exactly one place matches.
-        is_wrong: bool array [N]. Whether the segment is not a run of one document's pieces.
+        is_located: bool array [N]. Whether exactly one place has the segment's key, and all pieces match there.
+        is_wrong: bool array [N]. Whether the search proved that the segment is not a run of one document's pieces.
+            Always False for a segment of one piece, and for a key that several places have.
     """
 
     start: np.ndarray
@@ -93,10 +94,10 @@ def locate(corpus: Corpus, rows: np.ndarray, first: np.ndarray, lengths: np.ndar
     column = np.arange(seq_length)
     for part in np.array_split(np.flatnonzero(is_located), max(1, num_rows // 8192)):
         inside = column < lengths[part, None]
-        theirs = rows[part[:, None], np.minimum(first[part, None] + column, seq_length - 1)]
-        ours = corpus.tokens[np.minimum(start[part, None] + column, len(corpus.tokens) - 1)]
+        in_row = rows[part[:, None], np.minimum(first[part, None] + column, seq_length - 1)]
+        in_corpus = corpus.tokens[np.minimum(start[part, None] + column, len(corpus.tokens) - 1)]
         ends = corpus.document_starts[document_at(corpus, start[part]) + 1]
-        is_wrong[part] = ((theirs != ours) & inside).any(1) | (start[part] + lengths[part] > ends)
+        is_wrong[part] = ((in_row != in_corpus) & inside).any(1) | (start[part] + lengths[part] > ends)
     return Locations(start, is_located & ~is_wrong, is_wrong)
 
 

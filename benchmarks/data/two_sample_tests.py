@@ -1,4 +1,4 @@
-"""Two-sample tests of binned values, for samples whose units come in clusters.
+"""Two-sample tests of binned values, for samples whose units belong to clusters.
 
 Examples of one document are not independent, since they share sentences and a pass's target length. A plain chi-square
 test therefore finds differences between two runs of one program. Both samples here come from the same documents. Given
@@ -15,13 +15,13 @@ _MIN_SHARE = 0.01  # every bin holds at least this share of all units
 
 
 class Comparison(typing.NamedTuple):
-    """The result of one test. If both samples hold a single value, every figure is 0 and every p is 1.
+    """The result of one test. If all values are in one bin, chi_square and degrees are 0 and every p is 1.
 
     Attributes:
         distance: float. Kolmogorov-Smirnov distance, the largest difference of cumulative shares.
         chi_square: float. Statistic of the plain test.
         degrees: int. Degrees of freedom of the plain test.
-        chi_square_p: float. p of the plain test, which takes units as independent.
+        chi_square_p: float. p of the plain test, which assumes that units are independent.
         clustered_p: float. p of the test with clusters.
     """
 
@@ -63,26 +63,26 @@ def compare(
     chi_square = float(((totals - expected) ** 2 / expected).sum())
     # [K, bins]: each cluster's contribution to the difference of the two samples' shares.
     shares = totals.sum(0) / totals.sum()
-    moved = sum(
+    contributions = sum(
         sign * (side - shares * side.sum(1, keepdims=True)) / side.sum()
         for sign, side in ((1, counts), (-1, other_counts))
     )
     return Comparison(
-        distance, chi_square, num_bins - 1, _chi_square_p(chi_square, num_bins - 1), hotelling_p(moved[:, :-1])
+        distance, chi_square, num_bins - 1, _chi_square_p(chi_square, num_bins - 1), hotelling_p(contributions[:, :-1])
     )
 
 
-def hotelling_p(moved: np.ndarray) -> float:
+def hotelling_p(differences: np.ndarray) -> float:
     """p of the hypothesis that independent rows have mean zero, by Hotelling's T squared.
 
     Args:
-        moved: float array [K, d]. The rows.
+        differences: float array [K, d]. The rows: the difference of two samples in each cluster.
     """
-    moved = moved[(moved != 0).any(1)]
-    num_rows = len(moved)
+    differences = differences[(differences != 0).any(1)]
+    num_rows = len(differences)
     if num_rows < 2:
         return 1.0
-    total, spread = moved.sum(0), moved - moved.mean(0)
+    total, spread = differences.sum(0), differences - differences.mean(0)
     covariance = spread.T @ spread * (num_rows / (num_rows - 1))
     degrees = int(np.linalg.matrix_rank(covariance, hermitian=True))
     if not 0 < degrees < num_rows:

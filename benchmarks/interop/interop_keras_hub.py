@@ -6,12 +6,13 @@ KerasHub runs in a process that imports nothing of this project. --model is a pr
 convert reads. Without --model the weights are random, of three shapes. The benchmark takes each model as a masked LM,
 as a classifier and as an encoder alone, and shows:
 
-1. KerasHub computes from our preset: the outputs of both sides, and the ids that its tokenizer gives for some words.
+1. KerasHub loads our preset. Its outputs agree with ours, and its tokenizer gives our ids for all ASCII words of the
+   vocabulary.
 2. from_preset loads our preset and save_to_preset saves it again, the encoder in shards. We read every tensor bit for
    bit.
 
-The masked-LM head is compared under KerasHub's constants. The difference to our own constants is printed. Outputs must
-be within the limits of keras_bert_app.interop.parity. The exit code is 1 if any check fails.
+The comparison of the masked-LM head uses KerasHub's constants. The benchmark prints how far our own constants change
+the outputs. Outputs must be within the limits of keras_bert_app.interop.parity. The exit code is 1 if any check fails.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ with app.quiet_start():
     from tests.interop.conftest import CONFIGS, make_weights
 
 _PYTHON = flags.DEFINE_string("keras_hub_python", sys.executable, "Interpreter with requirements.txt.")
-_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random weights.")
+_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; by default random weights.")
 _VERSIONS = {"keras-hub": "0.32.0", "keras": "3.15.1"}
 _NUM_LABELS = 5
 _ONE_FILE = 10  # GB
@@ -84,11 +85,11 @@ def compare(peer, source, task: str, max_shard_size: float, directory: str) -> N
     print(f"\n{source.origin} as {name}")
     written, saved = (os.path.join(directory, name) for name in ("written", "saved"))
     for line in keras_hub_layout.write(source, written):
-        print(f"  said: {line}")
+        print(f"  our writer: {line}")
     again = keras_hub_layout.read(written)
     lines, is_same = parity.check(again, "keras_hub", written, _PYTHON.value)
     print("  " + "\n  ".join(lines))
-    check("outputs within their limits", is_same)
+    check("the outputs are within their limits", is_same)
     show_change_of_configuration(source, again, parity.probe_batch(config))
     pieces = parse_vocabulary(source.vocabulary)[0]
     words = {piece: i for i, piece in enumerate(pieces) if piece.isascii() and piece.isalnum()}
@@ -97,7 +98,7 @@ def compare(peer, source, task: str, max_shard_size: float, directory: str) -> N
     )
     check("KerasHub's process imported nothing of this project", not answer["foreign"])
     check(
-        f"its tokenizer gives the ids of {len(words):,} whole words of the vocabulary",
+        f"KerasHub's tokenizer gives the ids of {len(words):,} whole words of the vocabulary",
         answer["ids"] == [[*words.values()]],
     )
     _check_saved(saved, source, again.config)
@@ -109,8 +110,8 @@ def _check_saved(saved, source, config):
     expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) != "next_sentence"}
     files = [name for name in os.listdir(saved) if name.startswith("model") and name.endswith(".h5")]
     check(
-        f"saved by KerasHub as {len(files)} file(s), all {len(expected)} tensors and the vocabulary read by us bit "
-        "for bit, none unexpected",
+        f"KerasHub saves {len(files)} file(s) of weights; we read all {len(expected)} tensors and the vocabulary bit "
+        "for bit, and no tensor is unexpected",
         are_same(weights.tensors, expected)
         and not weights.unexpected
         and weights.vocabulary == source.vocabulary

@@ -3,13 +3,14 @@
 python -m benchmarks.interop.interop_model_garden --model_garden_python=oracle-mg/bin/python \\
     --model=../shared/weights/rxnfp-bert_pretrained
 
-The interpreter is that of an environment with benchmarks/requirements-model-garden.txt. --model is a pre-trained BERT
+The interpreter belongs to an environment with benchmarks/requirements-model-garden.txt. --model is a pre-trained BERT
 in any layout that convert reads. Without --model the weights are random, of three shapes. The benchmark shows for each
 model:
 
-1. Model Garden computes from our checkpoint: the outputs of both sides.
-2. Each of its two encoders, for each way of naming the parts of a checkpoint, restores our checkpoint with
-   assert_existing_objects_matched and saves it. We read every tensor bit for bit and compare the outputs.
+1. Model Garden loads our checkpoint, and its outputs agree with ours.
+2. Model Garden has two encoder classes and three ways to name the parts of a checkpoint. In each combination it
+   restores our checkpoint with assert_existing_objects_matched and saves it again. We read every tensor bit for bit
+   and compare the outputs.
 
 Outputs must be within the limits of keras_bert_app.interop.parity. The exit code is 1 if any check fails.
 """
@@ -30,9 +31,9 @@ with app.quiet_start():
     from tests.interop.conftest import CONFIGS, make_weights
 
 _PYTHON = flags.DEFINE_string("model_garden_python", "", "Interpreter with benchmarks/requirements-model-garden.txt.")
-_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random weights.")
+_MODEL = flags.DEFINE_string("model", "", "A pre-trained model; by default random weights.")
 _VERSIONS = {"tf-models-official": "2.20.0", "tensorflow": "2.21.0", "tf-keras": "2.21.0"}
-# Items -> the parts that they hold. The next-sentence head without its projection still has its pooler.
+# Items -> the parts that they hold. checkpoint_items has the pooler of the next-sentence head, not its output layer.
 _ITEMS = {
     "model": ("encoder", "pooler", "masked_lm", "next_sentence"),
     "checkpoint_items": ("encoder", "pooler", "masked_lm"),
@@ -63,9 +64,9 @@ def compare(peer, source, directory: str) -> None:
     print(f"\nsource: {source.origin}, {config.num_hidden_layers} layers of {config.hidden_size}, {config.hidden_act}")
     written = os.path.join(directory, "written")
     for line in model_garden_layout.write(source, written):
-        print(f"  said: {line}")
+        print(f"  our writer: {line}")
     again = model_garden_layout.read(written)
-    check(f"all {len(source.tensors)} tensors read back by us bit for bit", are_same(again.tensors, source.tensors))
+    check(f"we read back all {len(source.tensors)} tensors bit for bit", are_same(again.tensors, source.tensors))
     batch = parity.probe_batch(config)
     ours = parity.our_outputs(again, batch)
     check_outputs(ours, _outputs(again, written, batch), "our checkpoint: ")
@@ -78,7 +79,7 @@ def compare(peer, source, directory: str) -> None:
             weights = model_garden_layout.read(saved)
             expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) in parts}
             check(
-                f"{name}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, none unexpected",
+                f"{name}: Model Garden saves; we read all {len(expected)} tensors bit for bit, and none is unexpected",
                 are_same(weights.tensors, expected) and not weights.unexpected,
             )
             check_outputs(ours, _outputs(weights, saved, batch), f"{name}: ")

@@ -1,4 +1,4 @@
-"""Initializes, trains and saves models by google-research/bert's own code, for interop_google.
+"""Initializes, trains and saves models with google-research/bert's own code, for interop_google.
 
 reference_answers runs this script in an environment with benchmarks/requirements-google.txt.
 
@@ -9,10 +9,10 @@ A request has:
 - inputs_file: .npz with inputs/NAME as in parity.npz. arrays_file: .npz to write.
 - steps: number of training steps. save_to: directory of the new checkpoint.
 
-The script's graph gets its variables as the script does, by get_assignment_map_from_checkpoint and
-init_from_checkpoint. It trains for `steps` steps with create_optimizer, without dropout. Saver then writes
-save_to/model.ckpt-STEPS and `checkpoint`. The files bert_config.json and vocab.txt are copied. If steps is 0, the
-script neither trains nor saves.
+This program builds the graph of Google's script. It initializes the variables as Google's script does, with
+get_assignment_map_from_checkpoint and init_from_checkpoint. It trains for `steps` steps with create_optimizer, without
+dropout. Saver then writes save_to/model.ckpt-STEPS and save_to/checkpoint, and the program copies bert_config.json and
+vocab.txt. If steps is 0, the program neither trains nor saves.
 
 The answer has config (the values that BertConfig.from_json_file reads), fresh (variables that the checkpoint lacks) and
 num_saved (number of all variables). arrays_file gets all variables but the optimizer's slots, by name.
@@ -38,7 +38,7 @@ _SLOTS = ("/adam_m", "/adam_v")
 
 
 def _script(name):
-    """A script of Google's as a module. Removes the flags of other scripts, since they have the same names."""
+    """Imports a script of Google's. Removes the flags of other scripts first, because the names are the same."""
     for module, defined in list(flags.FLAGS.flags_by_module_dict().items()):
         if module.startswith("bert.run_"):
             for flag in list(defined):

@@ -1,13 +1,13 @@
-"""Loads models, tokenizes and embeds by Hugging Face's transformers, for interop_huggingface and embedding_table.
+"""Loads models, tokenizes and embeds with Hugging Face's transformers, for interop_huggingface and embedding_table.
 
 reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. It uses sentence-transformers
-too if that package is installed. A request has do and directory (of a model):
+too if that package is installed. A request has `do` and the `directory` of a model. `do` is one of these:
 
-- load: loads the class that config.json names by from_pretrained. Answers its name and the keys that are missing,
-  unexpected or of another shape.
-- tokenize, with texts: answers the ids, segment ids and class of AutoTokenizer.
-- embed, with texts: answers the means of the last layer over the real pieces, of length 1, by AutoModel and by
-  sentence-transformers.
+- load: loads a model of the class that config.json names. The answer has the name of the class, and the keys that are
+  missing, unexpected or of another shape.
+- tokenize: tokenizes `texts` with AutoTokenizer. The answer has the ids, the segment ids and the tokenizer's class.
+- embed: the answer has the vectors of `texts`, from AutoModel and from sentence-transformers. AutoModel's vectors are
+  means of the last layer over all pieces but padding, scaled to length 1.
 """
 
 import os

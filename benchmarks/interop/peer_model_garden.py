@@ -1,13 +1,14 @@
-"""Restores a checkpoint by TensorFlow Model Garden's own objects and saves it again, for interop_model_garden.
+"""Restores a checkpoint with TensorFlow Model Garden's own objects and saves it again, for interop_model_garden.
 
 reference_answers runs this script in an environment with benchmarks/requirements-model-garden.txt.
 
 A request has directory (with bert_config.json and bert_model.ckpt), encoder (BertEncoder or BertEncoderV2), items (how
-to restore: model, checkpoint_items or encoder) and save_to. All variables are nan before tf.train.Checkpoint.restore
-and assert_existing_objects_matched. The script saves the same objects by the same items in save_to, and copies
+to restore: model, checkpoint_items or encoder) and save_to. The script sets all variables to nan, restores them with
+tf.train.Checkpoint, and calls assert_existing_objects_matched. It then saves the same items in save_to, and copies
 bert_config.json.
 
-The answer has restored (number of variables) and lost (names of the pretrainer's variables that the items do not hold).
+The answer has restored (number of restored variables) and lost (names of the variables that are still nan, because the
+items do not hold them).
 """
 
 import os

@@ -1,9 +1,11 @@
-"""Starts commands of this package in a moment, as forks of a process that has loaded TensorFlow and run nothing.
+"""Starts commands of this package without waiting for the import of TensorFlow.
 
-The reliability benchmark kills and restarts commands a hundred times. As a script, this module is the server: a line of
-JSON on standard input is a request, and a line on standard output is its answer.
+The reliability benchmark kills and restarts commands a hundred times. The server imports TensorFlow once and forks for
+each command. As a script, this module is the server. It reads requests from standard input, a line of JSON each, and
+writes a line with the answer to standard output.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -13,9 +15,12 @@ import sys
 import time
 import traceback
 
+from keras_bert_app.errors import UserError
+from keras_bert_app.terminal import screen
+
 
 class CommandServer:
-    """The client of the server, a context manager."""
+    """A context manager that starts the server and sends it requests."""
 
     def __enter__(self):
         self._process = subprocess.Popen(
@@ -28,7 +33,8 @@ class CommandServer:
         return self
 
     def __exit__(self, *exception):
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
 
     def start(self, arguments: list[str], log: str, logical_cpus: int = 1) -> "Command":
@@ -42,14 +48,18 @@ class CommandServer:
         return Command(self, self._ask({"arguments": arguments, "log": log, "logical_cpus": logical_cpus}))
 
     def run(self, arguments: list[str], log: str, logical_cpus: int = 1) -> int:
-        """Runs a command to its end. Returns its exit code, or minus the number of the signal that killed it."""
+        """Runs a command to its end. Returns its exit code, or -N if signal N killed the command."""
         return self.start(arguments, log, logical_cpus).wait()
 
     def _ask(self, request):
-        print(json.dumps(request), file=self._process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # the server has ended, so that readline returns ""
+            print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError("the command server ended; see its message above")
+            raise UserError(
+                f"the command server ended with exit code {self._process.wait()}; see its messages above, mend the "
+                "cause, and start the benchmark again"
+            )
         return json.loads(answer)
 
 
@@ -57,8 +67,8 @@ class Command:
     """A started command.
 
     Attributes:
-        pid: int. Its process.
-        code: int. Its exit code; None until poll has seen the end.
+        pid: int. The process of the command.
+        code: int. The exit code. None until poll or wait has seen the end of the command.
     """
 
     def __init__(self, server: CommandServer, pid: int):
@@ -76,7 +86,7 @@ class Command:
         return self.code
 
     def send(self, number: int) -> None:
-        """Sends a signal, unless the command has ended."""
+        """Sends a signal by its number, unless the command has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -84,11 +94,9 @@ class Command:
 def _serve():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Import modules only, and request no device. A device makes TensorFlow start threads, which do not survive a fork.
-    kept = os.dup(2)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    for name in ("keras_bert_app.export.pretrained_export", "keras_bert_app.training.pretraining_start"):
-        importlib.import_module(name)
-    os.dup2(kept, 2)
+    with screen.hidden_chatter():
+        for name in ("keras_bert_app.export.pretrained_export", "keras_bert_app.training.pretraining_start"):
+            importlib.import_module(name)
     for line in sys.stdin:
         request = json.loads(line)
         answer = None

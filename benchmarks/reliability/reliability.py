@@ -3,10 +3,13 @@
 python -m benchmarks.reliability.reliability --directory=runs/reliability
 python -m benchmarks.reliability.reliability --directory=runs/reliability --parts=R1 --kills=50
 
-A benchmark that was stopped continues, since DIRECTORY/results.json has the finished parts. --again=R1,R4 runs parts
-again. The exit code is 1 if any part fails. The runs are the pretrain command itself on a small text of invented
-words, with --log_steps=1, so that the loss of every step is compared. Two runs are equal if the bits of weights,
-optimizer slots and position are equal, and if the losses in metrics.jsonl are equal (seven digits).
+The same command continues a stopped benchmark, because DIRECTORY/results.json has the results of the finished parts.
+--again=R1,R4 deletes the results and runs of these parts first and runs them again; --parts must have them. The exit
+code is 1 if a part fails.
+
+The benchmark runs the pretrain command on a small text of invented words. --log_steps=1 logs the loss of every step, so
+that the benchmark can compare all losses. Two runs are equal if the bits of weights, optimizer slots and position are
+equal, and if the losses in metrics.jsonl are equal (seven digits).
 """
 
 import os
@@ -33,19 +36,28 @@ PARTS = {
 }
 
 _DIRECTORY = flags.DEFINE_string("directory", "runs/reliability", "Where the runs and the results go.")
-_PARTS = flags.DEFINE_list("parts", list(PARTS), "Which goals.")
-_AGAIN = flags.DEFINE_list("again", [], "Parts whose results and runs are thrown away first.")
+_PARTS = flags.DEFINE_list("parts", list(PARTS), "Parts to run.")
+_AGAIN = flags.DEFINE_list("again", [], "Parts of --parts whose results and runs are deleted first.")
 flags.DEFINE_integer("kills", 50, "R1: how often the run is killed.", lower_bound=1)
 flags.DEFINE_integer("steps", 30, "R2: length of the run.", lower_bound=2)
 flags.DEFINE_integer("stops", 10, "R4: how often the run is stopped.", lower_bound=1)
-flags.DEFINE_string("small_disk", "", "R7: an empty file system of 16 to 64 MB; by default a tmpfs, mounted as root.")
+flags.DEFINE_string(
+    "small_disk",
+    "",
+    "R7: an empty directory on a file system with 16 to 64 MB free; by default a tmpfs, mounted as root.",
+)
 
 
 def main(arguments):
     del arguments
     for part in [*_PARTS.value, *_AGAIN.value]:
         if part not in PARTS:
-            raise UserError(f"--parts: {part!r} is none of {', '.join(PARTS)}")
+            raise UserError(f"--parts or --again has {part!r}; the parts are {', '.join(PARTS)}")
+    if not _PARTS.value:
+        raise UserError(f"--parts is empty; expected at least one of {', '.join(PARTS)}")
+    for part in _AGAIN.value:
+        if part not in _PARTS.value:
+            raise UserError(f"--again has {part!r}, but --parts={','.join(_PARTS.value)} does not run it; add it there")
     with app.quiet_start():
         pass  # this loads TensorFlow
     directory = os.path.abspath(_DIRECTORY.value)
@@ -66,7 +78,7 @@ def main(arguments):
             results[part] = {"passed": passed, "seen": seen, "seconds": round(time.monotonic() - started)}
             results.keep()
             print(f"{part}: {'passed' if passed else 'FAILED'}: {seen}", flush=True)
-    print("\n| # | what | seen | s | |\n|---|---|---|---|---|")
+    print("\n| part | what was done | what was seen | seconds | verdict |\n|---|---|---|---|---|")
     for part in _PARTS.value:
         result = results[part]
         print(

@@ -10,13 +10,14 @@ from benchmarks.reliability.reliability_runs import SAVE_STEPS
 from keras_bert_app.errors import UserError
 
 _STEPS = 4 * SAVE_STEPS
-_MEGABYTES = 16
+_MEGABYTES, _MOST_MEGABYTES = 16, 64
 
 
 def disk_full(bench, part: str, options) -> tuple[bool, str]:
-    """R7: runs three commands on the small disk.
+    """R7: fills a small disk while a run saves a checkpoint, while a run logs, and while a model is exported.
 
-    It checks exit code, message, last good state and partial files.
+    The part checks the exit code, the message, the last good state and partial files. Then it frees space and repeats
+    each command.
 
     Args:
         bench: Bench.
@@ -31,17 +32,19 @@ def disk_full(bench, part: str, options) -> tuple[bool, str]:
     with _small_disk(bench.path(part, "disk"), options.small_disk) as disk:
         for name, attempt in (("checkpoint", _during_checkpoint), ("log", _during_log), ("export", _during_export)):
             faults_here = attempt(bench, part, disk, whole)
-            verdict = "; ".join(faults_here) or "clear exit, last good state intact, nothing partial"
+            verdict = "; ".join(faults_here) or "one error line, last good state intact, nothing partial"
             bench.say(f"disk full during {name}: {verdict}")
             faults += [f"{name}: {fault}" for fault in faults_here]
-    kind = "a file system given" if options.small_disk else f"a tmpfs of {_MEGABYTES} MB"
-    verdict = "; ".join(faults) or "checkpoint, log and export end clearly, then go on to equal bits"
+    kind = "the file system of --small_disk" if options.small_disk else f"a tmpfs of {_MEGABYTES} MB"
+    verdict = "; ".join(faults) or (
+        "exit code 2 with one error line each; with free space the export works and the runs end bit for bit equal"
+    )
     return not faults, f"on {kind}: {verdict}"
 
 
 @contextlib.contextmanager
 def _small_disk(directory, given):
-    """Provides a directory on a file system of its own. The directory is empty before and after the block."""
+    """Provides an empty directory on a small file system, and empties the directory after the block."""
     directory = os.path.abspath(given) if given else directory
     if not given:
         os.makedirs(directory, exist_ok=True)
@@ -53,8 +56,13 @@ def _small_disk(directory, given):
         )
         if mounted.returncode:
             raise UserError(f"R7: cannot mount a tmpfs ({mounted.stderr.strip()}); run as root, or give --small_disk")
-    elif not os.path.isdir(directory) or os.listdir(directory) or _free(directory) > 64 << 20:
-        raise UserError(f"--small_disk={directory}: expected an empty file system of at most 64 MB")
+    elif not os.path.isdir(directory) or os.listdir(directory):
+        raise UserError(f"--small_disk={directory}: expected an empty directory; make or empty it")
+    elif not _MEGABYTES << 20 <= _free(directory) <= _MOST_MEGABYTES << 20:
+        raise UserError(
+            f"--small_disk={directory}: {_free(directory) / 2**20:,.1f} MB are free; expected {_MEGABYTES} to "
+            f"{_MOST_MEGABYTES} MB; mount a file system of such a size, or leave the flag out"
+        )
     try:
         yield directory
     finally:
@@ -86,13 +94,13 @@ def _size(directory):
 
 
 def _interrupted_run(bench, part, disk, whole, name, leave, **changes):
-    """Fills the disk of a run after its first checkpoint, then makes room and continues the run. Returns faults."""
+    """Fills the disk of a run after its first checkpoint, then frees space and continues the run. Returns faults."""
     workdir, log = os.path.join(disk, name), bench.path(part, f"{name}.log")
     if os.path.exists(log):
         os.remove(log)
     command = bench.server.start(bench.flags(workdir, _STEPS, **changes), log)
     if not runs.wait_until(command, lambda: runs.checkpoint_steps(workdir)):
-        return [f"ended with {command.code} before the first checkpoint"]
+        return [f"the run ended with exit code {command.code} before its first checkpoint"]
     _fill(disk, leave)
     code = command.wait()
     with open(log, encoding="utf-8") as file:
@@ -100,7 +108,7 @@ def _interrupted_run(bench, part, disk, whole, name, leave, **changes):
     errors = [line for line in output.splitlines() if line.startswith("error: ")]
     faults = []
     if code != 2 or len(errors) != 1 or "Traceback" in output:
-        faults.append(f"exit {code}, {len(errors)} lines of error, last line {output.strip().splitlines()[-1][:150]!r}")
+        faults.append(f"exit {code}, {len(errors)} error lines, last line {output.strip().splitlines()[-1][:150]!r}")
     elif "space" not in errors[0].lower():
         faults.append(f"the message does not say that the disk is full: {errors[0][:200]!r}")
     bench.say(f"{name}: exit {code}: {(errors or ['no error line'])[0][:300]}")
@@ -109,10 +117,10 @@ def _interrupted_run(bench, part, disk, whole, name, leave, **changes):
     code = bench.server.run(bench.flags(workdir, _STEPS, **changes), log)
     with open(log, encoding="utf-8") as file:
         if f"resumed at step {steps[-1]} " not in file.read() or code:
-            return [*faults, f"with room again: exit {code}"]
+            return [*faults, f"after space was freed: exit {code}"]
     faults += runs.differences(workdir, whole, _STEPS)
-    left = [name for name in os.listdir(os.path.join(workdir, "checkpoints")) if not name.startswith("step-")]
-    return faults + [f"{', '.join(left)} left behind"] * bool(left)
+    leftovers = [name for name in os.listdir(os.path.join(workdir, "checkpoints")) if not name.startswith("step-")]
+    return faults + [f"{', '.join(leftovers)} left behind"] * bool(leftovers)
 
 
 def _during_checkpoint(bench, part, disk, whole):
@@ -132,12 +140,12 @@ def _during_export(bench, part, disk, whole):
     shutil.rmtree(os.path.join(disk, "log"), ignore_errors=True)
     export_dir, log = os.path.join(disk, "model"), bench.path(part, "export.log")
     flags, faults = ["export", f"--workdir={whole}", f"--export_dir={export_dir}"], []
-    elsewhere = bench.path(part, "model")
-    if not os.path.isdir(elsewhere) and bench.server.run(
-        ["export", f"--workdir={whole}", f"--export_dir={elsewhere}"], log
+    whole_export = bench.path(part, "model")
+    if not os.path.isdir(whole_export) and bench.server.run(
+        ["export", f"--workdir={whole}", f"--export_dir={whole_export}"], log
     ):
-        return [f"the export failed where there is room; see {log}"]
-    needed = sum(_size(root) for below in (elsewhere, f"{elsewhere}_ids") for root, _, _ in os.walk(below))
+        return [f"the export to a disk with enough space failed; see {log}"]
+    needed = sum(_size(root) for top in (whole_export, f"{whole_export}_ids") for root, _, _ in os.walk(top))
     # The disk becomes full in the export over ids, between the two exports, and in the raw-text export.
     for share in (0.2, 0.6, 0.9):
         _fill(disk, leave=int(needed * share))
@@ -147,18 +155,18 @@ def _during_export(bench, part, disk, whole):
         with open(log, encoding="utf-8") as file:
             output = file.read()
         errors = [line for line in output.splitlines() if line.startswith("error: ")]
-        bench.say(f"export with {share:.0%} of the room: exit {code}: {(errors or ['no error line'])[0][:300]}")
+        bench.say(f"export with {share:.0%} of the needed space: exit {code}: {(errors or ['no error line'])[0][:300]}")
         if code != 2 or len(errors) != 1 or "Traceback" in output or "space" not in errors[0].lower():
-            faults.append(f"with {share:.0%} of the room: exit {code}, {output.strip().splitlines()[-1:]}")
+            faults.append(f"with {share:.0%} of the space: exit {code}, {output.strip().splitlines()[-1:]}")
         for directory in (export_dir, f"{export_dir}_ids"):
             for name in os.listdir(directory) if os.path.isdir(directory) else ():
                 try:
                     saved_models.load(os.path.join(directory, name))
                 except (UserError, OSError) as error:
-                    faults.append(f"with {share:.0%} of the room: {directory}/{name} is partial ({str(error)[:100]})")
+                    faults.append(f"with {share:.0%} of the space: {directory}/{name} is partial ({str(error)[:100]})")
         os.remove(os.path.join(disk, "filler"))
         shutil.rmtree(export_dir, ignore_errors=True)
         shutil.rmtree(f"{export_dir}_ids", ignore_errors=True)
     if bench.server.run(flags, log):
-        faults.append("with room again the export failed")
+        faults.append("the export failed after space was freed")
     return faults

@@ -1,4 +1,4 @@
-"""Parts R1 and R4 of the reliability benchmark: processes are killed, and processes are asked to stop."""
+"""Parts R1 and R4 of the reliability benchmark: SIGKILL and SIGTERM at random moments of a run."""
 
 import collections
 import os
@@ -10,13 +10,14 @@ import time
 from benchmarks.reliability import reliability_runs as runs
 from benchmarks.reliability.reliability_runs import SAVE_STEPS
 
-_LEAST_SHARE_IN_SAVES = 0.2  # 10 of 50
+_LEAST_SHARE_IN_SAVES = 0.2  # at least 10 of 50 kills
 
 
 def kills(bench, part: str, options) -> tuple[bool, str]:
     """R1: kills one run with SIGKILL many times, alternately at a random moment and inside a save.
 
-    A kill was inside a save if it left a new checkpoint under a temporary name.
+    A kill counts as inside a save if it left a new checkpoint under a temporary name, or an old checkpoint that the
+    save was about to delete.
 
     Args:
         bench: Bench.
@@ -32,7 +33,7 @@ def kills(bench, part: str, options) -> tuple[bool, str]:
     places = notes.setdefault("places", [])
     save_seconds = 0.1
     while len(places) < options.kills:
-        log = bench.path(part, f"life-{len(places)}.log")
+        log = bench.path(part, f"life-{len(places) + 1}.log")
         in_save = len(places) % 2 == 1
         place = _kill(bench, workdir, steps, log, in_save, save_seconds)
         if place is None:
@@ -44,25 +45,25 @@ def kills(bench, part: str, options) -> tuple[bool, str]:
         bench.say(f"kill {len(places)}/{options.kills} at step {runs.last_step_in(log)}/{steps}, in: {place}")
     landed = len(places)
     code = bench.server.run(bench.flags(workdir, steps), bench.path(part, "last.log"))
-    wrong = runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with {code}"]
+    wrong = runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with exit code {code}"]
     in_saves = sum(place.startswith("save") for place in places)
-    left = [name for name in os.listdir(os.path.join(workdir, "checkpoints")) if not name.startswith("step-")]
+    leftovers = [name for name in os.listdir(os.path.join(workdir, "checkpoints")) if not name.startswith("step-")]
     counts = ", ".join(f"{count} {place}" for place, count in sorted(collections.Counter(places).items()))
-    verdict = "; ".join(wrong) + " differ" if wrong else "all losses, weights, slots and the position equal bit for bit"
+    verdict = "; ".join(wrong) or "losses (7 digits), weights, slots and position equal bit for bit"
     seen = f"{landed} kills ({counts}), {steps} steps: {verdict}" + (
-        f"; left behind: {', '.join(left)}" if left else ""
+        f"; left behind: {', '.join(leftovers)}" if leftovers else ""
     )
-    return not wrong and not left and landed == options.kills and in_saves >= _LEAST_SHARE_IN_SAVES * landed, seen
+    return not wrong and not leftovers and landed == options.kills and in_saves >= _LEAST_SHARE_IN_SAVES * landed, seen
 
 
 def _kill(bench, workdir, steps, log, in_save, save_seconds):
-    """Starts the run and kills it. Returns the place of the kill, or None if the run ended before."""
+    """Starts the run and kills it. Returns the place of the kill, or None if the run ended before the kill."""
     if os.path.exists(log):
         os.remove(log)
     command = bench.server.start(bench.flags(workdir, steps), log)
     before = runs.begun_saves(workdir)
     first = (runs.checkpoint_steps(workdir) or [0])[-1]
-    # The kill comes within three saves from here, so that the run makes progress between kills.
+    # A kill comes up to three saves after the last checkpoint, so that the run makes progress between kills.
     target = first + (
         bench.generator.choice((0, SAVE_STEPS, 2 * SAVE_STEPS))
         if in_save
@@ -81,7 +82,7 @@ def _kill(bench, workdir, steps, log, in_save, save_seconds):
 
 
 def _wait_for_save(command, workdir, before):
-    """Waits until the run begins a save that is not in `before`. Returns whether it does."""
+    """Waits until the run begins a save that is not in `before`. Returns False if the run ends without such a save."""
     runs.wait_until(command, lambda: runs.begun_saves(workdir) - before, pause=0.0002)
     return bool(runs.begun_saves(workdir) - before)
 
@@ -90,7 +91,7 @@ def _place(workdir, before):
     """The place of a kill in the run, read from the files that it left."""
     for name, _, _ in runs.begun_saves(workdir) - before:
         files = os.listdir(os.path.join(workdir, "checkpoints", name))
-        return "save, whole but for its name" if "manifest.json" in files else "save, files unfinished"
+        return "save, files complete but not renamed" if "manifest.json" in files else "save, files unfinished"
     # keep_checkpoints is 3. A fourth checkpoint exists from the rename until the oldest one is deleted.
     return "save, the oldest not yet deleted" if len(runs.checkpoint_steps(workdir)) > 3 else "training"
 
@@ -98,7 +99,7 @@ def _place(workdir, before):
 def signals(bench, part: str, options) -> tuple[bool, str]:
     """R4: sends SIGTERM at random moments, and continues the run.
 
-    Every second time, it sends SIGTERM once more during the save.
+    Every second stop gets another SIGTERM during the save.
 
     Args:
         bench: Bench.
@@ -112,7 +113,7 @@ def signals(bench, part: str, options) -> tuple[bool, str]:
     whole = bench.finished(f"{part}/whole", steps)
     workdir, faults, during_save = bench.path(part, "stopped"), [], 0
     shutil.rmtree(workdir, ignore_errors=True)
-    for number in range(options.stops):
+    for number in range(1, options.stops + 1):
         log = bench.path(part, f"life-{number}.log")
         if os.path.exists(log):
             os.remove(log)
@@ -124,7 +125,7 @@ def signals(bench, part: str, options) -> tuple[bool, str]:
             break
         before = runs.begun_saves(workdir)
         command.send(signal.SIGTERM)
-        if number % 2:
+        if number % 2 == 0:
             during_save += _wait_for_save(command, workdir, before)
             command.send(signal.SIGTERM)
         code = command.wait()
@@ -133,12 +134,12 @@ def signals(bench, part: str, options) -> tuple[bool, str]:
         saved = (runs.checkpoint_steps(workdir) or [0])[-1]
         if code != 128 + signal.SIGTERM or not stopped or int(stopped[1].replace(",", "")) != saved or saved < target:
             faults.append(
-                f"stop {number}: exit {code}, told {stopped and stopped[0]!r}, saved {saved}, asked at {target}"
+                f"stop {number}: exit {code}, message {stopped and stopped[0]!r}, saved {saved}, SIGTERM at {target}"
             )
-        bench.say(f"stop {number + 1}/{options.stops} asked at step {target}, saved at {saved}, exit {code}")
+        bench.say(f"stop {number}/{options.stops}: SIGTERM at step {target}, saved at {saved}, exit {code}")
     code = bench.server.run(bench.flags(workdir, steps), bench.path(part, "last.log"))
-    faults += runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with {code}"]
+    faults += runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with exit code {code}"]
     return not faults and during_save > 0, (
         f"{options.stops} stops, {during_save} with a second SIGTERM inside the save: "
-        f"{'; '.join(faults) if faults else 'each exit 143 with the step named and saved, the end equal bit for bit'}"
+        f"{'; '.join(faults) if faults else 'exit code 143, the step named and saved each time, end equal bit for bit'}"
     )

@@ -1,4 +1,4 @@
-"""Parts R2 and R5 of the reliability benchmark: every checkpoint is restored, and every file of one is damaged."""
+"""Parts R2 and R5 of the reliability benchmark: restoring every checkpoint, and damaging each file of a checkpoint."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def every_step(bench, part: str, options) -> tuple[bool, str]:
         code = bench.server.run(bench.flags(workdir, options.steps, **kept), log)
         with open(log, encoding="utf-8") as file:
             if f"resumed at step {step} " not in file.read():
-                code = code or "no line that says so"
+                code = code or f"no line 'resumed at step {step}'"
         notes[str(step)] = runs.differences(workdir, whole, options.steps) if code == 0 else [f"ended with {code}"]
         os.remove(log)
         notes.keep()
@@ -52,9 +52,9 @@ def every_step(bench, part: str, options) -> tuple[bool, str]:
     return not wrong, (
         f"{len(notes)} restored steps of {options.steps}: "
         + (
-            f"from {len(wrong)} the tail differs, {next(iter(wrong.items()))}"
+            f"the rest of the run differs after {len(wrong)} of them, the first {next(iter(wrong.items()))}"
             if wrong
-            else "every tail equal bit for bit"
+            else "the rest of the run equal bit for bit each time"
         )
     )
 
@@ -85,27 +85,27 @@ def damaged_files(bench, part: str, options) -> tuple[bool, str]:
                 output = file.read()
             is_named = name in output
             if code == 2 and f"step-{2 * runs.SAVE_STEPS:08d}" in output and is_named and "Traceback" not in output:
-                verdict, refused = "refused, named", refused + 1
+                verdict, refused = "file named, run refused", refused + 1
             elif (
                 code == 0
                 and f"resumed at step {runs.SAVE_STEPS} " in output
                 and is_named
                 and not runs.differences(workdir, whole, steps)
             ):
-                verdict, used = "the one before used, named", used + 1
+                verdict, used = "file named, checkpoint before it used", used + 1
             else:
                 resumed = [line for line in output.splitlines() if "resumed at" in line or "from scratch" in line]
                 verdict = f"NOT NOTICED: exit {code}, {resumed}"
                 faults.append(f"{name} {damage}: exit {code}")
             bench.say(f"{name} {damage}: {verdict}")
     return not faults, (
-        f"{len(names)} files x {len(DAMAGES)} damages: {refused} refused by name, {used} went on from "
-        "the one before" + (f"; NOT NOTICED: {', '.join(faults)}" if faults else "")
+        f"{len(names)} files x {len(DAMAGES)} damages: {refused} refused by name, {used} continued from "
+        "the checkpoint before" + (f"; NOT NOTICED: {', '.join(faults)}" if faults else "")
     )
 
 
 def _damaged_copy(whole, workdir, steps, name, change):
-    """Copies a run without its last checkpoint, and damages a file of the one before."""
+    """Copies a run without its last checkpoint, and damages a file of the newest checkpoint that is left."""
     shutil.rmtree(workdir, ignore_errors=True)
     shutil.copytree(whole, workdir, ignore=shutil.ignore_patterns("events", "curves.png"))
     shutil.rmtree(runs.checkpoint_dir(workdir, steps))

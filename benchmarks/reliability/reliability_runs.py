@@ -1,4 +1,4 @@
-"""A small pretrain run as a command, and the comparison of two runs, for the parts of the reliability benchmark."""
+"""Commands for a small pretrain run, and the comparison of two runs, for the parts of the reliability benchmark."""
 
 import contextlib
 import json
@@ -77,7 +77,7 @@ class Bench:
         Args:
             workdir: str. Work directory of the run.
             num_train_steps: int. Number of steps.
-            **changes: flags that replace the usual ones, including those of the model.
+            **changes: flags with values that replace the usual values, including the flags of the model.
         """
         values = {
             "workdir": workdir,
@@ -100,24 +100,24 @@ class Bench:
         return ["pretrain", *(f"--{name}={value}" for name, value in values.items())]
 
     def finished(self, name: str, num_train_steps: int, **changes) -> str:
-        """Trains a run without disturbance, unless it has finished before. Returns its work directory.
+        """Trains a run without disturbance, unless an earlier call has finished it. Returns its work directory.
 
         Args:
             name: str. The work directory, relative to the directory of all runs.
             num_train_steps: int. Number of steps.
-            **changes: as for flags.
+            **changes: as for the method flags.
         """
         workdir = self.path(name)
         if not os.path.exists(os.path.join(workdir, "curves.png")):  # a run writes this file last
             self.say(f"training {name}, {num_train_steps} steps without disturbance")
             code = self.server.run(self.flags(workdir, num_train_steps, **changes), self.path(f"{name}.log"))
             if code:
-                raise RuntimeError(f"the undisturbed run {name} ended with {code}; see {self.path(name)}.log")
+                raise RuntimeError(f"the undisturbed run {name} ended with exit code {code}; see {self.path(name)}.log")
         return workdir
 
 
 class Notes(dict):
-    """A dict that is kept in a JSON file, so that a part continues where it was stopped."""
+    """A dict in a JSON file. With it a stopped part continues at the work that is missing."""
 
     def __init__(self, path: str):
         self._path = path
@@ -185,6 +185,9 @@ def wait_until(command, condition: Callable[[], object], seconds: float = 300.0,
 
     Returns:
         Whether the condition became true before the command ended.
+
+    Raises:
+        RuntimeError: the condition does not become true and the command does not end within `seconds`.
     """
     until, polled = time.monotonic() + seconds, 0.0
     while not condition():
@@ -194,7 +197,7 @@ def wait_until(command, condition: Callable[[], object], seconds: float = 300.0,
             if command.poll() is not None:
                 return bool(condition())
         if now > until:
-            raise RuntimeError(f"nothing happened in {seconds:.0f} s")
+            raise RuntimeError(f"the command is still running after {seconds:.0f} s, without the expected step or file")
         time.sleep(pause)
     return True
 
@@ -237,7 +240,7 @@ def rows(workdir: str) -> list[dict]:
 
 
 def differences(workdir: str, other: str, step: int) -> list[str]:
-    """Lists the differences of two runs at a step: lines of metrics.jsonl, weights, slots and position.
+    """Lists the differences between two runs: lines of metrics.jsonl, and weights, slots and position at a step.
 
     Args:
         workdir: str. Work directory of a run.
@@ -248,23 +251,24 @@ def differences(workdir: str, other: str, step: int) -> list[str]:
         list of str; [] if the runs are equal.
     """
     faults = []
-    for kind, has in (("training", "loss"), ("evaluation", "eval_loss")):
-        ours, theirs = ({row["step"]: row for row in rows(directory) if has in row} for directory in (workdir, other))
-        wrong = sorted(at for at in ours.keys() | theirs.keys() if ours.get(at) != theirs.get(at))
+    for kind, key in (("training", "loss"), ("evaluation", "eval_loss")):
+        ours, theirs = ({row["step"]: row for row in rows(directory) if key in row} for directory in (workdir, other))
+        wrong = sorted(number for number in ours.keys() | theirs.keys() if ours.get(number) != theirs.get(number))
         if wrong:
             faults.append(
-                f"{kind} figures of {len(wrong)} steps, the first {wrong[0]}"
+                f"{kind} figures of {len(wrong)} steps differ, the first of step {wrong[0]}"
                 + ("" if wrong[0] in ours else " (missing)")
             )
     ours, theirs = tensors(workdir, step), tensors(other, step)
     if ours.keys() != theirs.keys():
-        faults.append("names of the variables")
+        faults.append("the names of the variables differ")
     wrong = [name for name in ours if name in theirs and ours[name].tobytes() != theirs[name].tobytes()]
     if wrong:
-        faults.append(f"{len(wrong)} of {len(ours)} variables, the first {wrong[0]}")
+        faults.append(f"{len(wrong)} of {len(ours)} variables differ, the first {wrong[0]}")
     manifests = []
     for directory in (workdir, other):
         with open(os.path.join(checkpoint_dir(directory, step), "manifest.json"), encoding="utf-8") as file:
             manifests.append(json.load(file))
-    faults += [key for key in ("step", "position", "unlogged") if manifests[0][key] != manifests[1][key]]
+    keys = ("step", "position", "unlogged")
+    faults += [f"{key} of the manifests differs" for key in keys if manifests[0][key] != manifests[1][key]]
     return faults

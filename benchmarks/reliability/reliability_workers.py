@@ -1,4 +1,4 @@
-"""Parts R3 and R3b of the reliability benchmark: replicas and processes, and a worker that is killed."""
+"""Parts R3 and R3b of the reliability benchmark: runs on several replicas or processes, and a killed worker."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def launched(num_workers: int, command: list[str]) -> list[str]:
 
 
 def replicas_and_processes(bench, part: str, options) -> tuple[bool, str]:
-    """R3: compares one device with two replicas, and with two and four processes.
+    """R3: compares the weights after training on one device, two replicas, two processes and four processes.
 
     Args:
         bench: Bench.
@@ -41,8 +41,9 @@ def replicas_and_processes(bench, part: str, options) -> tuple[bool, str]:
     """
     del options
     one = bench.finished(f"{part}/one", _STEPS, **_SAME)
-    begun = bench.finished(f"{part}/begun", 1, **{**_SAME, "learning_rate": 0})
-    moved = _moved(begun, one)
+    # With a learning rate of 0 the run keeps its initial weights.
+    initial = bench.finished(f"{part}/begun", 1, **{**_SAME, "learning_rate": 0})
+    moved = _moved(initial, one)
     commands = {
         "2 replicas": lambda workdir: (bench.flags(workdir, _STEPS, **{**_SAME, "strategy": "mirrored"}), 2),
         "2 processes": lambda workdir: (launched(2, bench.flags(workdir, _STEPS, **_SAME)), 1),
@@ -57,19 +58,23 @@ def replicas_and_processes(bench, part: str, options) -> tuple[bool, str]:
         difference = runs.largest_difference(workdir, one, _STEPS) if code == 0 else float("inf")
         passed = passed and difference < _TOLERANCE
         results.append(f"{name} {difference:.1e}" if code == 0 else f"{name} ended with {code}")
-        bench.say(f"{results[-1]} from one replica after {_STEPS} steps")
+        bench.say(f"{results[-1]} (largest difference of a weight from one replica, {_STEPS} steps)")
     return passed, (
-        f"largest difference of a weight from one replica: {', '.join(results)}; training moved them by {moved:.1e}"
+        f"largest difference of a weight from one replica: {', '.join(results)}; "
+        f"training moved weights by up to {moved:.1e}"
     )
 
 
-def _moved(begun, one):
-    ours, theirs = runs.tensors(begun, 1), runs.tensors(one, _STEPS)
-    return max(float(abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
+def _moved(initial, one):
+    """The largest change of a weight by training. The run `initial` has the initial weights of the run `one`."""
+    before, after = runs.tensors(initial, 1), runs.tensors(one, _STEPS)
+    return max(float(abs(before[name] - after[name]).max()) for name in before if name.startswith("model/"))
 
 
 def worker_killed(bench, part: str, options) -> tuple[bool, str]:
-    """R3b: kills each of two workers in turn in the middle of a run. The launcher must start both again.
+    """R3b: kills one of two workers in the middle of a run. The launcher must start both again.
+
+    One run loses worker 1, and another run loses worker 0, the chief.
 
     Args:
         bench: Bench.
@@ -81,11 +86,10 @@ def worker_killed(bench, part: str, options) -> tuple[bool, str]:
     """
     del options
     whole = bench.path(part, "whole")
-    flags = {**_SAME, "num_warmup_steps": 2}
     steps = 4 * _STEPS
     if not os.path.exists(os.path.join(whole, "curves.png")):
-        bench.say("training two processes without disturbance")
-        if bench.server.run(launched(2, bench.flags(whole, steps, **flags)), f"{whole}.log"):
+        bench.say("training a run of two processes without disturbance")
+        if bench.server.run(launched(2, bench.flags(whole, steps, **_SAME)), f"{whole}.log"):
             return False, f"the undisturbed run failed; see {whole}.log"
     faults = []
     for victim in (1, 0):
@@ -94,7 +98,7 @@ def worker_killed(bench, part: str, options) -> tuple[bool, str]:
         shutil.rmtree(workdir, ignore_errors=True)
         if os.path.exists(log):
             os.remove(log)
-        command = bench.server.start(launched(2, bench.flags(workdir, steps, **flags)), log)
+        command = bench.server.start(launched(2, bench.flags(workdir, steps, **_SAME)), log)
         if runs.wait_until(command, lambda log=log: runs.last_step_in(log) >= _STEPS):
             os.kill(_children(command.pid)[victim], signal.SIGKILL)
         code = command.wait()
@@ -106,7 +110,7 @@ def worker_killed(bench, part: str, options) -> tuple[bool, str]:
             f"worker {victim} killed, {'restarted' if has_restarted else 'NOT restarted'}, exit {code}: "
             f"{'; '.join(wrong) or 'the end equal bit for bit'}"
         )
-    return not faults, "; ".join(faults) or "worker 1, then the chief killed: both go on, the end equal bit for bit"
+    return not faults, "; ".join(faults) or "worker 1 killed, then the chief: both runs go on and end bit for bit equal"
 
 
 def _children(pid):

@@ -1,6 +1,8 @@
-"""Runs an export over ids in OpenVINO, a reader that has no code of TensorFlow, and compares every float output.
+"""Compares the float outputs of an export over ids in TensorFlow and in OpenVINO, which has no code of TensorFlow.
 
 python -m benchmarks.serving.openvino_ids --saved_model=saved_models/NAME_ids --peer_python=OPENVINO_ENV/bin/python
+
+This line makes OPENVINO_ENV:
 
 python3.11 -m venv OPENVINO_ENV && OPENVINO_ENV/bin/pip install -r benchmarks/requirements-openvino.txt
 """
@@ -14,8 +16,8 @@ from benchmarks.common.peer_process import PeerProcess
 from keras_bert_app.cli.common import app
 
 flags.DEFINE_string("saved_model", "", "An export over ids: NAME_ids, with or without its version.")
-flags.DEFINE_string("peer_python", "", "Interpreter with benchmarks/requirements-openvino.txt.")
-_TOLERANCE = flags.DEFINE_float("tolerance", 1e-3, "Largest difference that passes.")
+flags.DEFINE_string("peer_python", "", "Interpreter of an environment with benchmarks/requirements-openvino.txt.")
+_TOLERANCE = flags.DEFINE_float("tolerance", 1e-3, "Largest difference of an output that is allowed.")
 
 
 def main(arguments):
@@ -46,10 +48,10 @@ def main(arguments):
             # States at padding are not compared, since nothing reads them.
             where = mask.astype(bool) if values.shape.rank == 3 and values.shape[1] == 31 else slice(None)
             difference = float(np.abs(np.array(theirs[name]) - values.numpy())[where].max())
-            worst = np.maximum(worst, difference)  # unlike max, it keeps nan
+            worst = np.maximum(worst, difference)  # np.maximum keeps nan; max may lose it
             print(f"{name} {list(values.shape)}: largest difference {difference:.1e}")
     if not worst <= _TOLERANCE.value:
-        raise SystemExit(f"differs by {worst:.1e}, more than --tolerance={_TOLERANCE.value:g}")
+        raise SystemExit(f"the outputs differ by {worst:.1e}; expected at most --tolerance={_TOLERANCE.value:g}")
 
 
 if __name__ == "__main__":

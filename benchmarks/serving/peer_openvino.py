@@ -1,7 +1,7 @@
-"""Reads a SavedModel over ids with OpenVINO, for openvino_ids.
+"""Computes the outputs of a SavedModel over ids with OpenVINO, for openvino_ids.
 
 reference_answers runs this script in an environment with benchmarks/requirements-openvino.txt. A request has
-saved_model (its directory) and inputs (dict of lists). The answer has the outputs as lists, by name.
+saved_model (its directory) and inputs (dict of name to lists). The answer is a dict of output name to lists.
 """
 
 import numpy as np

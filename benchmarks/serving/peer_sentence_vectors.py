@@ -1,12 +1,12 @@
-"""Sentence vectors by ONNX Runtime and by torch, for serving_latency. The time includes tokenization by tokenizers.
+"""Computes and times sentence vectors with ONNX Runtime and with torch, for serving_latency.
 
 reference_answers runs this script in an environment with benchmarks/requirements-serving.txt. Pooling is the mean over
 all tokens of the last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2. torch exports the
-ONNX model. The requests:
+ONNX model. The package tokenizers splits the texts, and the times include this. A request has one of two forms:
 
-- directory and threads: loads the model. Answers peers, the names of the contenders.
-- peer, texts, calls and is_shown: calls a contender once, and then `calls` times with a clock. Answers seconds and, if
-  is_shown, vectors.
+- directory and threads: the script loads the model. The answer has peers, the names of the contenders.
+- peer, texts, calls and is_shown: the script calls the contender once without a clock, and then times `calls` more
+  calls. The answer has seconds, one value for each timed call. If is_shown is true, it also has vectors.
 """
 
 import os
@@ -25,7 +25,11 @@ _functions = {}  # contender -> function from texts to vectors
 
 
 class SentenceVectors(torch.nn.Module):
-    """Vectors [B, H] of ids [B, S]."""
+    """Computes sentence vectors [B, H] from token ids [B, S].
+
+    Args:
+        encoder: BertModel of transformers.
+    """
 
     def __init__(self, encoder):
         super().__init__()
@@ -40,7 +44,7 @@ class SentenceVectors(torch.nn.Module):
 
 
 def load(directory, threads):
-    """Loads the model. Returns a dict of contender -> function from texts to vectors.
+    """Loads the model for both contenders. Returns a dict of contender -> function from texts to vectors.
 
     Args:
         directory: str. The model's directory.

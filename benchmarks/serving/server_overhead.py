@@ -1,9 +1,10 @@
-"""Times a SavedModel of sentence vectors behind the local server, beside the same signature in this process.
+"""Compares the time of sentence vectors from the local server with the time of the same signature in this process.
 
 python -m benchmarks.serving.server_overhead --saved_model=saved_models/NAME
 
 The server is the serve command as a process of its own. The client keeps one HTTP connection. A figure is the median of
-all calls. A ratio is the median over the rounds of the ratio of their medians. The answers are compared first.
+all calls. In each round the benchmark divides the median of the server by that of this process. A ratio is the
+median of these quotients. Before the benchmark times a size, it checks that both contenders give the same vectors.
 """
 
 import http.client
@@ -19,13 +20,13 @@ from benchmarks.common.this_machine import machine
 from benchmarks.common.turns import in_turn, median, milliseconds, ratio, texts_of, timed
 from keras_bert_app.cli.common import app
 
-flags.DEFINE_string("saved_model", "", "What export --kind=embeddings wrote.")
+flags.DEFINE_string("saved_model", "", "A SavedModel that the command export wrote with --kind=embeddings.")
 _BATCHES = count_flags.define("batches", [1, 32], "Batch sizes.")
 _TOKENS = count_flags.define("tokens", [16, 128], "Tokens of each text, [CLS] and [SEP] included.")
-_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which both run in turn.", lower_bound=1)
-_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of rounds, in which both contenders run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "Approximate seconds of a contender in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string(
-    "output_file", "", "Where to write every figure as JSON; table and picture beside it."
+    "output_file", "", "JSON file for all figures. The table and the picture are written beside it."
 )
 
 _LARGEST_DIFFERENCE = 1e-5
@@ -61,7 +62,10 @@ def main(arguments):
                 texts = texts_of(os.path.join(directory, "vocab.txt"), batch, tokens)
                 difference = abs(np.subtract(*(run(texts) for run in contenders.values()))).max()
                 if not difference <= _LARGEST_DIFFERENCE:
-                    raise SystemExit(f"vectors differ by {difference:.2g} at {batch} x {tokens}")
+                    raise SystemExit(
+                        f"the vectors of server and process differ by {difference:.2g} at {batch} x {tokens}; "
+                        f"expected at most {_LARGEST_DIFFERENCE:g}"
+                    )
                 seconds = in_turn(
                     {name: timed(run, texts) for name, run in contenders.items()}, _ROUNDS.value, _SECONDS.value
                 )
@@ -74,17 +78,17 @@ def main(arguments):
 
 
 def line_of(row: dict) -> str:
-    """The line of the table for a batch size and a number of tokens.
+    """Formats a row as a line of the table.
 
     Args:
         row: dict. An entry of figures["rows"], with batch, tokens and seconds.
     """
     served, in_process = row["seconds"]["served"], row["seconds"]["in process"]
-    ours, theirs = median(served) * 1e3, median(in_process) * 1e3
+    served_ms, in_process_ms = median(served) * 1e3, median(in_process) * 1e3
     middle, low, high = ratio(served, in_process)
     return (
-        f"| {row['batch']} x {row['tokens']} | {theirs:.2f} ms | {ours:.2f} ms "
-        f"| {middle:.2f} ({low:.2f} to {high:.2f}) | {ours - theirs:.2f} ms |"
+        f"| {row['batch']} x {row['tokens']} | {in_process_ms:.2f} ms | {served_ms:.2f} ms "
+        f"| {middle:.2f} ({low:.2f} to {high:.2f}) | {served_ms - in_process_ms:.2f} ms |"
     )
 
 

@@ -1,4 +1,4 @@
-"""Times sentence vectors from raw text beside ONNX Runtime and torch with the same weights, in turn, in one run.
+"""Compares the time of sentence vectors from raw text with ONNX Runtime and torch on the same weights.
 
 python -m benchmarks.serving.serving_latency --model=MINILM --saved_model=EXPORT --peer_python=SERVING_ENV/bin/python
 
@@ -7,11 +7,13 @@ tokenizer.json). EXPORT is an export of MINILM with the same pooling and with --
 --normalize --pool_special_tokens --litert). "ours" is the function that `embed` calls. The SavedModel is timed too.
 
 Every contender gets lists of str and returns the vectors as a numpy array, so the time includes tokenization. Our side
-runs in this process. The peers run in an interpreter of their own, which is idle while our side runs:
+runs in this process. The peers run in SERVING_ENV, which is idle while our side runs. This line makes SERVING_ENV:
+
 python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
 
-A figure is the median of all calls (p50). A ratio is the median over the rounds of the ratio of their medians. First
-the vectors of all contenders are compared at every size. If they differ, nothing is timed.
+A figure is the median of all calls (p50). In each round the benchmark divides our median by that of another contender.
+A ratio is the median of these quotients. First the benchmark compares the vectors of all contenders at every size. If
+they differ, it times nothing.
 """
 
 import os
@@ -27,13 +29,13 @@ from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("model", "", "The weights, in Hugging Face's layout.")
-flags.DEFINE_string("saved_model", "", "The export of them.")
-flags.DEFINE_string("peer_python", "", "Interpreter with benchmarks/requirements-serving.txt.")
+flags.DEFINE_string("saved_model", "", "An export of the weights in --model.")
+flags.DEFINE_string("peer_python", "", "Interpreter of an environment with benchmarks/requirements-serving.txt.")
 _BATCHES = count_flags.define("batches", [1, 32], "Batch sizes.")
 _TOKENS = count_flags.define("tokens", [16, 128], "Tokens of each text, [CLS] and [SEP] included.")
 _THREADS = flags.DEFINE_integer("threads", 2, "Threads of each contender.", lower_bound=1)
-_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
-_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long a contender runs in a round.", lower_bound=0.01)
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of rounds, in which all contenders run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "Approximate seconds of a contender in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 OURS, SAVED_MODEL = "ours", "SavedModel"
@@ -64,14 +66,14 @@ def main(arguments):
     peer = PeerProcess(peer_python, "serving/peer_sentence_vectors.py", "peer_python", _VERSIONS)
     peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]
     others = [SAVED_MODEL, *peers]
-    of_size = {
+    texts_by_size = {
         (batch, tokens): texts_of(os.path.join(model, "vocab.txt"), batch, tokens)
         for batch in _BATCHES.value
         for tokens in _TOKENS.value
     }
-    differences = {size: _difference(texts, contenders, peer, peers) for size, texts in of_size.items()}
+    differences = {size: _difference(texts, contenders, peer, peers) for size, texts in texts_by_size.items()}
     rows = []
-    for (batch, tokens), texts in of_size.items():
+    for (batch, tokens), texts in texts_by_size.items():
         seconds = in_turn(
             {
                 **{name: _warm(run, texts) for name, run in contenders.items()},
@@ -96,12 +98,12 @@ def main(arguments):
 
 
 def _warm(run, texts):
-    """Like turns.timed, with an untimed call before the others, since the peers make one in each turn."""
-    of_turn = timed(run, texts)
+    """Like turns.timed, with an untimed call before the timed calls, because the peers make one in each turn too."""
+    timed_calls = timed(run, texts)
 
     def seconds(count):
         run(texts)
-        return of_turn(count)
+        return timed_calls(count)
 
     return seconds
 

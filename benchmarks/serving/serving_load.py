@@ -1,4 +1,4 @@
-"""Part R9 of serving_soak: many clients ask at twice the rate of the server while versions are swapped."""
+"""Part R9 of serving_soak: clients send twice the requests that the server can answer while versions change."""
 
 import asyncio
 import collections
@@ -10,12 +10,14 @@ import time
 import aiohttp
 
 from benchmarks.serving import serving_models
+from keras_bert_app.errors import UserError
 
-_ROUNDS = 400  # a few milliseconds for each row, so that the model, and not the client, limits the rate
+# Matrix products for each row. They take a few milliseconds, so that the model limits the rate, and not the client.
+_ROUNDS = 400
 
 
 async def _ask(session, url, ticket, seconds, outcomes):
-    """Sends a request. Counts its outcome, and keeps the time of an answer."""
+    """Sends a request and counts its outcome. If the server answers, the time is appended to `seconds`."""
     start = time.perf_counter()
     try:
         async with session.post(
@@ -38,7 +40,7 @@ async def _ask(session, url, ticket, seconds, outcomes):
 
 
 async def _capacity(session, url, queue, duration):
-    """Answers per second while `queue` clients each send a new request after each answer."""
+    """Measures the answers per second while each of `queue` clients sends a new request after each answer."""
     outcomes, end = collections.Counter(), time.monotonic() + duration
 
     async def client():
@@ -46,11 +48,21 @@ async def _capacity(session, url, queue, duration):
             await _ask(session, url, 1, [], outcomes)
 
     await asyncio.gather(*(client() for _ in range(queue)))
-    return sum(outcomes.values()) / duration
+    answered = _answered(outcomes)
+    if not answered:
+        raise UserError(
+            f"the server answered none of {sum(outcomes.values())} requests in {duration:g} s, the first with "
+            f"{next(iter(outcomes))!r}; expected at least one answer; see load.log in --directory"
+        )
+    return answered / duration
+
+
+def _answered(outcomes):
+    return sum(count for outcome, count in outcomes.items() if outcome.startswith("version "))
 
 
 async def _swap(server, base_path, originals, swaps, duration):
-    """Adds new versions and removes the old ones, evenly over the time. Returns how many took over."""
+    """Adds new versions and removes the old ones, evenly over `duration` seconds. Returns how many took over."""
     taken_over = 0
     for version in range(2, swaps + 2):
         start = time.monotonic()
@@ -66,18 +78,19 @@ async def _swap(server, base_path, originals, swaps, duration):
 
 
 async def drive(server, base_path: str, originals: list[str], queue: int, options, say) -> tuple:
-    """Puts the load on a running server.
+    """Measures the capacity of a running server, then sends requests at twice this rate and swaps versions.
 
     Args:
         server: serving_models.Server.
         base_path: str. Directory of the served versions.
         originals: list of str. Two models, which take turns as new versions.
-        queue: int. Limit of the requests that are under way.
+        queue: int. The server's limit of requests under way, and the number of clients that measure the capacity.
         options: object with clients, swaps, load_seconds and capacity_seconds.
         say: function that is called with each line of progress.
 
     Returns:
-        (number of swaps, Counter of outcomes, sorted seconds of answers, most requests under way, duration in seconds).
+        (number of swaps, Counter of outcomes, sorted seconds of answers, largest number of requests under way,
+        duration in seconds).
     """
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
@@ -89,12 +102,12 @@ async def drive(server, base_path: str, originals: list[str], queue: int, option
             f"{interval:.2f} s, for {options.load_seconds} s, {options.swaps} new versions meanwhile"
         )
         outcomes, seconds, most = collections.Counter(), [], 0
-        tickets, chance = iter(range(10**9)), random.Random(7)
+        tickets, generator = iter(range(10**9)), random.Random(7)
         end = time.monotonic() + options.load_seconds
         swapping = asyncio.ensure_future(_swap(server, base_path, originals, options.swaps, options.load_seconds))
 
         async def client():
-            due = time.monotonic() + chance.random() * interval
+            due = time.monotonic() + generator.random() * interval
             while due < end or not swapping.done():
                 await asyncio.sleep(max(0, due - time.monotonic()))
                 await _ask(session, server.url, next(tickets), seconds, outcomes)
@@ -112,7 +125,10 @@ async def drive(server, base_path: str, originals: list[str], queue: int, option
 
 
 def overload(directory: str, options, say) -> tuple[bool, str]:
-    """R9: no accepted request may fail, the queue must keep its bound, and every swap must take place.
+    """R9: sends requests at twice the rate that the server can answer, and swaps versions meanwhile.
+
+    No accepted request may fail. The number of requests under way must stay within its limit. Every new version must
+    take over.
 
     Args:
         directory: str. Where the models and the log go.
@@ -137,18 +153,22 @@ def overload(directory: str, options, say) -> tuple[bool, str]:
             drive(server, base_path, originals, queue, options, say)
         )
         after, states = server.resident_mb(), server.states("small")
-    answered = sum(count for outcome, count in outcomes.items() if outcome.startswith("version "))
+    answered = _answered(outcomes)
     failures = {outcome: count for outcome, count in outcomes.items() if not outcome.startswith(("version ", "503"))}
     faults = [f"{count} x {outcome}" for outcome, count in failures.items()]
-    faults += [f"{most:.0f} under way, over the bound of {queue}"] * (most > queue)
-    faults += ["nothing was turned away: that was no overload"] * (not outcomes["503"])
-    faults += [f"{taken_over} of {options.swaps} swaps"] * (taken_over < options.swaps)
-    faults += [f"left behind: {states}"] * (sorted(states.values()) != ["AVAILABLE"])
-    times = ", ".join(f"p{share} {1000 * seconds[int(len(seconds) * share / 100)]:.0f} ms" for share in (50, 95, 99))
+    faults += ["no request was answered"] * (not answered)
+    faults += [f"{most:.0f} requests under way, the limit is {queue}"] * (most > queue)
+    faults += ["no request was turned away, so this was no overload"] * (not outcomes["503"])
+    faults += [f"only {taken_over} of {options.swaps} new versions took over"] * (taken_over < options.swaps)
+    faults += [f"the states of versions at the end are {states}, not one AVAILABLE"] * (
+        sorted(states.values()) != ["AVAILABLE"]
+    )
+    shares = (50, 95, 99) if seconds else ()
+    times = [f"p{share} {1000 * seconds[int(len(seconds) * share / 100)]:.0f} ms" for share in shares]
     total = sum(outcomes.values())
     return not faults, (
         f"{total:,} requests in {duration:.0f} s: {answered:,} answered ({answered / duration:.0f}/s; "
-        f"{times}), {outcomes['503']:,} turned away with 503, {sum(failures.values())} failed; at most "
-        f"{most:.0f} under way (bound {queue}); {taken_over} swaps; resident {before:.0f} -> "
-        f"{after:.0f} MB" + "".join(f"; {fault}" for fault in faults)
+        f"{', '.join(times) or 'no times'}), {outcomes['503']:,} turned away with 503, "
+        f"{sum(failures.values())} failed; at most {most:.0f} under way (bound {queue}); {taken_over} swaps; "
+        f"resident {before:.0f} -> {after:.0f} MB" + "".join(f"; {fault}" for fault in faults)
     )

@@ -13,6 +13,7 @@ import urllib.request
 import tensorflow as tf
 
 from benchmarks.common.this_machine import resident_bytes
+from keras_bert_app.errors import UserError
 from keras_bert_app.serving import saved_model_files
 from pipelines import BertTokenizer, storage
 
@@ -26,12 +27,13 @@ _VOCABULARY = [
     *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"),
 ]
 _HIDDEN = 16
+_START_SECONDS = 300  # the longest time until the server prints its port
 
 
 class SmallModel(tf.Module):
-    """A model whose signatures take raw text, ids of rank 2 and 3, and every type.
+    """A model whose signatures take raw text, ids of rank 2 and 3, and other types.
 
-    The signature "work" takes time.
+    The signature "work" takes time, so that a load test can fill the queue.
 
     Args:
         number: int. The answer of "work", which identifies the version.
@@ -92,10 +94,10 @@ def write(directory: str, number: int, rounds: int = 1) -> None:
 def put(directory: str, base_path: str, version: int) -> None:
     """Adds a version below a base path.
 
-    A rename makes the version appear as a whole, like a version of the exporter.
+    A rename makes the whole version appear at once. The exporter adds its versions in the same way.
 
     Args:
-        directory: str. The version's files, which are copied.
+        directory: str. Directory with the files of the version. The files are copied.
         base_path: str. Directory of the model's versions.
         version: int. Number of the version.
     """
@@ -135,12 +137,16 @@ class Server:
 
 @contextlib.contextmanager
 def running(base_path: str, log_path: str, **flags):
-    """Runs a Server of the model "small" within the block. After the block, it must end with code 0.
+    """Runs a Server of the model "small" within the block, and ends the server with SIGTERM.
 
     Args:
         base_path: str. Directory of the model's versions.
         log_path: str. File for the server's output.
         **flags: further flags of serve.
+
+    Raises:
+        UserError: the server does not start.
+        RuntimeError: its exit code after SIGTERM is not 0.
     """
     with open(log_path, "w", encoding="utf-8") as log:
         process = subprocess.Popen(
@@ -167,12 +173,14 @@ def running(base_path: str, log_path: str, **flags):
 
 
 def _port(process, log_path):
-    """The port that the server prints."""
-    while True:
+    """Waits for the line in which the server prints its port. Returns the port."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
         with open(log_path, encoding="utf-8") as log:
             for line in log:
                 if line.startswith("listening on ") and line.endswith("\n"):
                     return int(line.split("/")[2].split(":")[1])
         if process.poll() is not None:
-            raise RuntimeError(f"the server did not start; see {log_path}")
+            raise UserError(f"the server ended with exit code {process.returncode} before it listened; see {log_path}")
         time.sleep(0.1)
+    raise UserError(f"the server printed no port in {_START_SECONDS} s; see {log_path}, then start it again")

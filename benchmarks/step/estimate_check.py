@@ -6,13 +6,13 @@ taskset -c 0 python -m benchmarks.step.estimate_check --steps= --corpus_dir=CORP
 An entry of --steps is SIZE:ROWS:LENGTH:PRECISION or SIZE:ROWS:LENGTH:PRECISION:PARTS. PARTS is the value of
 --gradient_accumulation_steps. Each entry is a real training step in a process of its own (measured_step.py).
 
-Memory is the peak of TensorFlow's allocator within a step, less its memory between steps. The estimate for it is the
-peak less weights and slots. The table also has the resident memory, which includes the traced graph and the compiler.
-Time is CPU time. The rate of a step divided by the rate of a large product in the same process is a value for
---utilization.
+Measured memory is the peak of TensorFlow's allocator within a step, less its memory between steps. Estimated memory is
+the peak that `estimate` computes, less weights and slots. The table also has the resident memory, which includes the
+traced graph and the compiler. Time is CPU time. The rate of a step divided by the rate of a large product in the same
+process is a value for --utilization.
 
---corpus_dir is a directory that prepare_corpus wrote. With it the benchmark counts the rows of an epoch, and the
-positions for each word (between white space).
+--corpus_dir is a directory that prepare_corpus wrote. With this flag the benchmark counts the rows of an epoch and the
+positions per word. White space separates the words.
 """
 
 import json
@@ -51,14 +51,16 @@ _STEPS = flags.DEFINE_list(
     ],
     "Steps to measure, SIZE:ROWS:LENGTH:PRECISION[:PARTS].",
 )
-_COMPILED = flags.DEFINE_enum("compiled", "parts", ["parts", "step", "none"], "What --jit_compile is.")
-_TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.", lower_bound=1)
-_CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
-_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
-_LENGTHS = count_flags.define("lengths", [128, 512], "Tokens a row, for the positions a word.")
-_OBJECTIVE = flags.DEFINE_enum("sentence_objective", "nsp", OBJECTIVES, "As of pretrain, for the positions a word.")
+_COMPILED = flags.DEFINE_enum("compiled", "parts", ["parts", "step", "none"], "Value of --jit_compile in each step.")
+_TIMES = flags.DEFINE_integer("times", 2, "Number of steps in the measured call.", lower_bound=1)
+_CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Directory of a corpus. The command counts its positions per word.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Vocabulary for --corpus_dir.")
+_LENGTHS = count_flags.define("lengths", [128, 512], "Lengths of rows in tokens, for --corpus_dir.")
+_OBJECTIVE = flags.DEFINE_enum(
+    "sentence_objective", "nsp", OBJECTIVES, "Value of this flag of pretrain, for --corpus_dir."
+)
 _OUTPUT_FILE = flags.DEFINE_string(
-    "output_file", "", "Where to write every figure as JSON; table and picture beside it."
+    "output_file", "", "JSON file for all figures. The table and the picture are written beside it."
 )
 
 
@@ -66,7 +68,9 @@ def main(arguments):
     del arguments
     steps = [_parsed(step) for step in _STEPS.value]
     if not steps and not _CORPUS_DIR.value:
-        raise UserError("--steps= leaves nothing to measure; give steps, or --corpus_dir")
+        raise UserError(
+            "--steps is empty and --corpus_dir is not given, so there is nothing to measure; give one of the two"
+        )
     if _CORPUS_DIR.value:
         app.required("vocab_file")
     figures, lines = {"machine": machine(("tensorflow", "keras")), "steps": [], "lengths": {}}, []
@@ -134,7 +138,9 @@ def compared(steps: list[tuple], lines: list[str]) -> list[dict]:
         figures = _measured(request)
         num_parameters = sum(parameters(config).values())
         if figures["parameters"] != num_parameters:
-            raise UserError(f"{size} has {figures['parameters']:,} parameters, not {num_parameters:,}")
+            raise UserError(
+                f"the built model {size} has {figures['parameters']:,} parameters; `estimate` counts {num_parameters:,}"
+            )
         needed = training_memory(config, run, PARTS, rows // parts, hardware.DEVICES["cpu"].multiplies_bfloat16)
         estimate = needed.peak - needed.weights - needed.slots
         flop = rows * length * flop_per_token(config, length, run.max_predictions_per_seq)
@@ -158,7 +164,7 @@ def compared(steps: list[tuple], lines: list[str]) -> list[dict]:
 
 
 def _measured(request):
-    """The figures of measured_step for a request."""
+    """Runs measured_step with a request. Returns its figures."""
     command = [sys.executable, "-m", "benchmarks.step.measured_step", json.dumps(request)]
     # Standard error is not captured, so that the user sees errors at once.
     process = subprocess.run(
@@ -166,14 +172,13 @@ def _measured(request):
     )
     if process.returncode:
         raise UserError(
-            f"{request['size']}: the step that was to be measured ended with exit code {process.returncode}; what it "
-            "said is above"
+            f"{request['size']}: measured_step ended with exit code {process.returncode}; its error message is above"
         )
     return json.loads(process.stdout)
 
 
 def counted_positions(corpus_dir: str, vocab_file: str, lines: list[str]) -> dict[int, dict]:
-    """Counts the rows of one epoch and the positions for each word, for each of --lengths.
+    """Counts the rows of one epoch and the positions per word, for each length in --lengths.
 
     Args:
         corpus_dir: str. Directory of the corpus.
@@ -209,14 +214,15 @@ def counted_positions(corpus_dir: str, vocab_file: str, lines: list[str]) -> dic
             max_predictions_per_seq=max(1, round(0.15 * length)),
             sentence_objective=_OBJECTIVE.value,
         )
-        rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch has empty rows
+        # The last batch may have empty rows, whose mask is 0. They do not count.
+        rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)
         counts[length] = {"words": words, "rows": rows, "positions_per_word": rows * length / words}
         _say(lines, f"| {length} | {words:,} | {rows:,} | {counts[length]['positions_per_word']:.2f} |")
     return counts
 
 
 def draw(steps: list[dict], lengths: dict[int, dict], path: str) -> None:
-    """Draws bars of estimated and measured memory, of rates, and of the positions for each word.
+    """Draws bars of estimated and measured memory, of rates, and of the positions per word.
 
     Args:
         steps: list of dict. Result of compared; [] for no panels of steps.
@@ -234,7 +240,7 @@ def draw(steps: list[dict], lengths: dict[int, dict], path: str) -> None:
         positions[f"{length} tokens a row"] = (counted["positions_per_word"],) * 3
     draw_bars(
         {title: bars for title, bars in panels.items() if bars},
-        "What estimate says beside real steps on this CPU\nestimated in blue, measured in grey",
+        "Estimates and real steps on this CPU\nestimated in blue, measured in grey",
         path,
         lambda name: name.endswith("estimate"),
     )

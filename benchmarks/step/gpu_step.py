@@ -2,13 +2,15 @@
 
 python -m benchmarks.step.gpu_step --steps=base:128:128:bfloat16:step,base:128:128:bfloat16:none
 
-An entry is SIZE:ROWS:LENGTH:PRECISION:JIT_COMPILE, and with a sixth part "deterministic" the step of --deterministic.
+An entry is SIZE:ROWS:LENGTH:PRECISION:JIT_COMPILE. A sixth part "deterministic" measures the step of --deterministic.
 Dropout is 0.1, 15 % of the positions are predicted, and the vocabulary is that of bert-base-uncased. A line has the
-median of four times ten steps in milliseconds, tokens a second, the share of the peak, the seconds of the first call
-(tracing, compiling and ten steps), and the peak of the allocator. `gpu_step_torch.py` beside this file times torch.
+milliseconds of a step (the median over four calls of ten steps), tokens a second, the share of the peak FLOP/s, the
+seconds of the first call (tracing, compiling and ten steps), and the peak memory of the allocator. `gpu_step_torch.py`
+beside this file times torch.
 
-The share of the peak counts 3 (24 L H^2 + 4 S H L + P/S 2 (H^2 + H V)) FLOP a token over the dense peak of an H100 or
-H200: 989 TFLOP/s in bfloat16 and float16, 495 in float32 as TF32.
+For the share of the peak, a token counts as 3 (24 L H^2 + 4 S H L + P/S 2 (H^2 + H V)) FLOP. L is the number of layers,
+H the hidden size, S the tokens and P the predictions of a row, and V the size of the vocabulary. The peak is the dense
+peak of an H100 or H200: 989 TFLOP/s in bfloat16 and float16, 495 TFLOP/s in float32 (TF32).
 """
 
 import dataclasses
@@ -26,7 +28,7 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.config.training_config import COMPILATIONS
 from keras_bert_app.errors import UserError
 
-_STEPS = flags.DEFINE_list("steps", ["base:128:128:bfloat16:step"], "Steps to measure, one process after the other.")
+_STEPS = flags.DEFINE_list("steps", ["base:128:128:bfloat16:step"], "Entries to measure, one process after another.")
 _ALONE = flags.DEFINE_bool("alone", False, "Measure the one entry of --steps in this process.")
 _PEAKS = {"bfloat16": 989e12, "float16": 989e12, "float32": 495e12}
 _STEPS_PER_CALL, _CALLS = 10, 4
@@ -36,6 +38,8 @@ def main(arguments):
     del arguments
     entries = [_parsed(entry) for entry in _STEPS.value]
     if _ALONE.value:
+        if len(entries) != 1:
+            raise UserError(f"--steps={','.join(_STEPS.value)}: expected one entry with --alone; leave --alone out")
         print(json.dumps({"step": _STEPS.value[0], **measured(*entries[0])}), flush=True)
         return
     for entry in _STEPS.value:
@@ -56,7 +60,7 @@ def _parsed(entry):
             "base:128:128:bfloat16:step"
         )
     if not (rows.isdigit() and length.isdigit() and int(rows) and int(length)):
-        raise UserError(f"--steps={entry}: expected whole numbers of 1 and more for ROWS and LENGTH")
+        raise UserError(f"--steps={entry}: expected whole numbers from 1 on for ROWS and LENGTH")
     return size, int(rows), int(length), precision, compiled, bool(more)
 
 

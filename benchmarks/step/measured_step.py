@@ -27,15 +27,15 @@ def measure(size: str, rows: int, length: int, precision: str, times: int, compi
         precision: str. Compute type.
         times: int. Number of steps.
         compiled: str. Value of --jit_compile.
-        parts: int. Number of parts of the rows, which are computed one after the other.
+        parts: int. Value of --gradient_accumulation_steps: a step computes its rows in this many parts.
 
     Returns:
         dict with:
         - parameters: number of parameters.
         - peak_bytes: peak of TensorFlow's allocator within a step, less its bytes between two steps.
         - resident_bytes: peak memory of the process, less its memory before the first trace.
-        - cpu_seconds: CPU seconds of a step, all threads.
-        - product_flop_per_second: rate of a large matrix product.
+        - cpu_seconds: CPU seconds of a step, summed over all threads.
+        - product_flop_per_second: FLOP per CPU second of a large matrix product.
     """
     with app.quiet_start():
         import tensorflow as tf

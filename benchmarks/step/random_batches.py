@@ -27,7 +27,7 @@ def random_batch(config, run, seed: int = 1) -> dict:
         "input_word_ids": integers(config.vocab_size, rows, length),
         "input_mask": tf.ones([rows, length], tf.int32),
         "input_type_ids": integers(2, rows, length),
-        # The sort order of random numbers has each position once.
+        # argsort of random numbers gives a permutation, so no row has a position twice.
         "masked_lm_positions": tf.constant(generator.rand(rows, length).argsort(axis=1)[:, :predictions], tf.int32),
         "masked_lm_ids": integers(config.vocab_size, rows, predictions),
         "masked_lm_weights": tf.ones([rows, predictions]),

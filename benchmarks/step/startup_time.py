@@ -2,10 +2,10 @@
 
 taskset -c 0 python -m benchmarks.step.startup_time --rounds=5 --output_file=startup_time.json
 
-Each measurement is a process of its own. A round runs all of them once, in turn. The first round is not counted,
-since it compiles bytecode and reads files into memory. Wall time is the time that a person waits. CPU time, of all
-threads, is the wall time on an idle machine. Goals: --help under 1 second, importing under 1.5 times `import
-tensorflow`.
+Each measurement is a process of its own. A round runs all measurements once, in turn. The first round does not count,
+because it compiles bytecode and reads files into memory. Wall time is the time that a person waits. CPU time is summed
+over all threads. On one idle core it is about the wall time. The goals are that --help takes less than 1 second, and
+an import less than 1.5 times as long as `import tensorflow`.
 """
 
 import os
@@ -23,7 +23,9 @@ from keras_bert_app.cli.common import app
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Counted rounds.", lower_bound=1)
 _PARTS = flags.DEFINE_multi_enum("parts", ["help", "import"], ["help", "import"], "What to measure.")
-_PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with torch and transformers; none: left out.")
+_PYTHON = flags.DEFINE_string(
+    "transformers_python", "", "Interpreter with torch and transformers. Without it, transformers is not timed."
+)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _CLI = pathlib.Path(__file__).parents[2] / "keras_bert_app" / "cli"
@@ -59,10 +61,13 @@ def main(arguments):
 
 
 def measured(commands: dict[str, list[str]]) -> dict:
-    """Name -> list of (wall, CPU) seconds in the counted rounds.
+    """Runs commands in turn and measures how long they take.
 
     Args:
         commands: dict. Name -> command.
+
+    Returns:
+        dict. Name -> list of (wall, CPU) seconds in the counted rounds.
     """
     times = {name: [] for name in commands}
     for round_number in range(_ROUNDS.value + 1):
@@ -74,7 +79,7 @@ def measured(commands: dict[str, list[str]]) -> dict:
 
 
 def run_time(command: list[str]) -> tuple[float, float]:
-    """(wall, CPU) seconds of a process.
+    """Runs a process to its end. Returns its (wall, CPU) seconds.
 
     Args:
         command: list of str. The program and its arguments.
@@ -92,7 +97,7 @@ def table(part: str, times: dict):
     """Yields the lines of a table in Markdown.
 
     Args:
-        part: str. "help" or "import". The table of imports has their ratio to TensorFlow's import too.
+        part: str. "help" or "import". The table of imports also has their ratios to `import tensorflow`.
         times: dict. Name -> list of (wall, CPU) seconds.
     """
     is_import = part == "import"
@@ -110,7 +115,7 @@ def table(part: str, times: dict):
         ]
         if reference:
             pairs = zip(medians[name], reference, strict=True)
-            cells += [f"{median / of_tensorflow:.2f}" for median, of_tensorflow in pairs]
+            cells += [f"{median / tensorflow_median:.2f}" for median, tensorflow_median in pairs]
         yield f"| `{name}` | " + " | ".join(cells) + " |"
     units = reference or (1.0, 1.0)
     for clock, unit, column in zip(("wall", "CPU"), units, zip(*medians.values(), strict=True), strict=True):

@@ -1,4 +1,7 @@
-"""Answers requests for a contender of training_step. reference_answers puts this folder on the script's path."""
+"""Answers requests for a contender of training_step.
+
+The contenders' scripts import this module without its package, because reference_answers puts their folder on sys.path.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,11 +12,15 @@ from reference_answers import peak_resident_bytes
 def answers_of_steps(make: Callable[[dict], tuple[Callable, int]]) -> Callable[[dict], dict]:
     """Makes the answer function of a contender of training_step.
 
-    A request without num_steps makes a model and takes its first step. With num_steps, it takes that number of steps.
+    For a request without num_steps, the function makes a model and takes the first step. For a request with num_steps,
+    it takes this number of further steps.
 
     Args:
         make: function of the request that makes a model. It returns (function that takes a step and returns the loss,
             number of parameters).
+
+    Returns:
+        function of the request that returns the answer.
     """
     made = {}
 

@@ -24,13 +24,13 @@ VERSIONS = {
     "transformers": {"transformers": "5.23.0", "torch": "2.13.0"},
     "ours": {},
 }
-# Peer -> its ways of compilation. "step" compiles forward and backward; in KerasHub it compiles the whole step.
+# Peer -> its kinds of compilation. "step" compiles forward and backward pass, and in KerasHub the optimizer too.
 COMPILED = {"keras_hub": ("none", "step"), "model_garden": ("none", "step"), "transformers": ("none",)}
 PRECISIONS = ("float32", "bfloat16")
 VOCABULARY = 30_522
 DROPOUT = 0.1
-# Standard deviation of all initial weights, biases and LayerNorm weights included. The loss then depends on each of
-# them.
+# Standard deviation of all initial weights. Biases and LayerNorm weights are random too, so that the loss depends on
+# each of them.
 _SPREAD = 0.08
 # The learning rate is this value divided by the square root of the number of weights. Adam's first steps change every
 # weight by about the rate, and their effect on the loss grows with that root. With this value the loss changes by a
@@ -63,7 +63,7 @@ class Contender(NamedTuple):
         who: str. "ours" or one of PEERS.
         compiled: str. A value of --jit_compile, or of COMPILED.
         precision: str. One of PRECISIONS.
-        python: str. Its interpreter.
+        python: str. Interpreter that runs the implementation.
     """
 
     who: str
@@ -111,13 +111,16 @@ def parsed(step: str) -> tuple:
     except ValueError:
         raise UserError(
             f"--steps={step}: expected SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION, such as small:32:128 or "
-            f"4x384:8:64:bfloat16, SIZE of {', '.join(SIZES)} or LAYERSxHIDDEN in 64s, 8 to 512 tokens"
+            f"4x384:8:64:bfloat16; SIZE is one of {', '.join(SIZES)} or LAYERSxHIDDEN, "
+            "HIDDEN is a multiple of 64, and LENGTH is 8 to 512"
         ) from None
 
 
 @contextlib.contextmanager
 def written(config, rows: int, length: int):
-    """Writes a batch of full rows, and the same random weights in each contender's layout, for the block.
+    """Writes a batch of full rows, and the same random weights in each contender's layout.
+
+    The files exist until the end of the block.
 
     Args:
         config: BertConfig.
@@ -177,9 +180,9 @@ def _process(contender):
 
 def _made(peer, contender, files, dropout):
     request = files[contender.who]
-    of_optimizer = _TIMED if dropout else {**_COMPARED, "epsilon": request["learning_rate"] / _RATE}
+    optimizer_settings = _TIMED if dropout else {**_COMPARED, "epsilon": request["learning_rate"] / _RATE}
     return peer.ask(
-        **request, **of_optimizer, compiled=contender.compiled, precision=contender.precision, dropout=dropout
+        **request, **optimizer_settings, compiled=contender.compiled, precision=contender.precision, dropout=dropout
     )
 
 
@@ -225,9 +228,9 @@ def check_same(looks: dict, num_layers: int) -> None:
     for precision, tolerance in AGREEMENT.items():
         if precision == "bfloat16":
             tolerance = max(tolerance, num_layers * _BFLOAT16_A_LAYER)
-        of_precision = {name: look for name, look in looks.items() if name.endswith(precision)}
-        for name, look in of_precision.items():
-            expected_of, expected = next(iter(of_precision.items()))
+        same_precision = {name: look for name, look in looks.items() if name.endswith(precision)}
+        for name, look in same_precision.items():
+            reference, expected = next(iter(same_precision.items()))
             losses, shown = look["losses"], " ".join(f"{loss:.5f}" for loss in look["losses"])
             if not _largest_difference(losses[1:], losses[:1] * (len(losses) - 1)) >= _LEAST_PROGRESS:
                 raise UserError(
@@ -237,20 +240,20 @@ def check_same(looks: dict, num_layers: int) -> None:
             # Compare the first losses: before an update, they are losses of the same weights for any optimizer.
             if not _largest_difference(look["losses_with_dropout"][:1], losses[:1]) >= _LEAST_DROPOUT:
                 raise UserError(
-                    f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one. "
-                    "It has no dropout, so no times are shown"
+                    f"{name} has a first loss of {losses[0]:.5f} both with and without dropout; expected dropout to "
+                    "change the loss. The contender has no dropout, so no times are shown"
                 )
             allowed = max(tolerance, _KERAS_AGREEMENT if name.startswith("keras_hub") else 0.0)
             if not _largest_difference(losses, expected["losses"]) <= allowed:
                 raise UserError(
-                    f"{name} has losses of {shown} in its first steps where {expected_of} has "
+                    f"{name} has losses of {shown} in its first steps where {reference} has "
                     f"{' '.join(f'{loss:.5f}' for loss in expected['losses'])}; expected the same within {allowed:g}. "
-                    "This is not the same work, so no times are shown"
+                    "The two do not do the same work, so no times are shown"
                 )
 
 
 def _largest_difference(losses, others):
-    """The largest relative difference. It is nan if a loss is nan, and then every comparison with it fails."""
+    """The largest relative difference. It is nan if a loss is nan, and every comparison with nan is false."""
     return float(np.max(np.abs(np.divide(losses, others) - 1.0)))
 
 

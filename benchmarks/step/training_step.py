@@ -1,4 +1,4 @@
-"""Times the training step beside the peers' in one run: the same weights, the same batch, the same work.
+"""Compares the time of our training step with the peers' in one run, with the same weights and the same batch.
 
 python -m benchmarks.step.training_step --steps=small:32:128,base:8:128:bfloat16 \\
     --model_garden_python=.venv-model-garden/bin/python --transformers_python=.venv-peers/bin/python
@@ -6,25 +6,27 @@ python -m benchmarks.step.training_step --steps=small:32:128,base:8:128:bfloat16
 An entry of --steps is SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION. SIZE is a published size or LAYERSxHIDDEN. A step
 is forward, backward, clipping at a global norm of 1, and AdamW with bias correction. Dropout is 0.1, 15 % of the
 positions are predicted, and the vocabulary has the size of bert-base-uncased's. Without PRECISION, every contender runs
-in float32, and in bfloat16 if the CPU multiplies it. The contenders:
+in float32, and also in bfloat16 if the CPU multiplies bfloat16 natively. The contenders:
 
 - ours, with --jit_compile=none, parts and step
-- KerasHub's backbone and heads in the train function of fit, with jit_compile off and on
+- KerasHub's backbone and heads in the train function of fit, with and without jit_compile
 - Model Garden's BertPretrainerV2 as its task trains it, with and without jit_compile on forward and backward
 - transformers' BertForPreTraining on torch, as its Trainer takes a step
 
 First each contender takes three steps alone, by the function that is timed later. From the same weights, without
 dropout, all contenders of one precision must have the same losses, and dropout must change them. Then contenders take
 turns, each in a process of its own, round after round. A contender takes turns if its time alone is at most --within
-times that of the fastest of its side (ours or the peers'), in any precision. If memory does not hold them all, the
-fastest of both sides take turns.
+times that of the fastest contender of its side. The two sides are ours and the peers, each with all precisions. If the
+memory does not hold all these contenders, only the fastest of both sides take turns.
 
-A figure is the median of all steps. A ratio is that of the rounds' medians, of our fastest contender and the fastest
-peer. For the other contenders, the table has their time alone.
+A figure is the median of all steps. In each round the command divides the median of the fastest peer by that of our
+fastest contender, and the ratio is the median of these quotients. For contenders that took no turns, the table has the
+time alone.
 
-Results go to OUTPUT_DIR/training_step.json, .md and .png, beside the results of earlier commands on this machine and
-code. A step that is there is not measured again. It is an error if it was measured with other settings or versions. The
-peers' environments are those of `make bench`.
+Results go to OUTPUT_DIR/training_step.json, .md and .png. The table and the picture also show results of earlier
+commands with the same machine and code. If the JSON file has a step already, the command does not measure the step
+again. If that result has other settings or versions, the command ends with an error. `make bench` builds the peers'
+environments.
 """
 
 import contextlib
@@ -61,24 +63,26 @@ _STEPS = flags.DEFINE_list(
     ],
     "Steps to measure, SIZE:ROWS:LENGTH[:PRECISION].",
 )
-_PEERS = flags.DEFINE_list("peers", list(PEERS), "Peers to measure beside.")
-_OURS = flags.DEFINE_list("ours", ["none", "parts", "step"], "What --jit_compile is, of ours.")
+_PEERS = flags.DEFINE_list("peers", list(PEERS), "Peers to measure.")
+_OURS = flags.DEFINE_list("ours", ["none", "parts", "step"], "Values of --jit_compile for our contenders.")
 _PYTHONS = {
     "model_garden": flags.DEFINE_string(
         "model_garden_python",
         ".venv-model-garden/bin/python",
-        "Interpreter with benchmarks/requirements-model-garden.txt.",
+        "Interpreter of an environment with benchmarks/requirements-model-garden.txt.",
     ),
     "transformers": flags.DEFINE_string(
-        "transformers_python", ".venv-peers/bin/python", "Interpreter with benchmarks/requirements-hf.txt."
+        "transformers_python",
+        ".venv-peers/bin/python",
+        "Interpreter of an environment with benchmarks/requirements-hf.txt.",
     ),
 }
-_ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each contender.", lower_bound=1)
-_SECONDS = flags.DEFINE_float("seconds", 5, "About, of each in a turn; 1 step at least.", lower_bound=0.0)
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds. A contender takes a turn in each.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 5, "Approximate seconds of a turn, at least one step.", lower_bound=0.0)
 _WITHIN = flags.DEFINE_float(
     "within",
     1.3,
-    "Contenders take turns if their time alone is at most this many times that of the fastest of their side.",
+    "A contender takes turns if its time alone is at most this many times that of the fastest of its side.",
     lower_bound=1.0,
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")
@@ -89,9 +93,9 @@ def main(arguments):
     for step in _STEPS.value:
         parsed(step)
     if not _STEPS.value:
-        raise UserError("--steps: expected one entry at least")
+        raise UserError("--steps is empty; expected at least one entry, such as small:32:128")
     _check_flags()
-    os.environ.update(TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="3")  # oneDNN makes the peers fastest too
+    os.environ.update(TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="3")  # the peers are fastest with oneDNN too
     settings = _settings()
     path = os.path.join(_OUTPUT_DIR.value, "training_step")
     results_of(
@@ -110,22 +114,22 @@ def main(arguments):
 
 def _check_flags():
     if not _OURS.value:
-        raise UserError(f"--ours: expected one of {', '.join(COMPILATIONS)} at least")
+        raise UserError(f"--ours is empty; expected at least one of {', '.join(COMPILATIONS)}")
     for compiled in _OURS.value:
         if compiled not in COMPILATIONS:
-            raise UserError(f"--ours={compiled} is not known; expected of {', '.join(COMPILATIONS)}")
+            raise UserError(f"--ours={compiled} is not known; expected {', '.join(COMPILATIONS)}")
     for peer in _PEERS.value:
         if peer not in PEERS:
-            raise UserError(f"--peers={peer} is not known; expected of {', '.join(PEERS)}")
+            raise UserError(f"--peers={peer} is not known; expected {', '.join(PEERS)}")
         if peer in _PYTHONS and not os.path.exists(_PYTHONS[peer].value):
             raise UserError(
-                f"--{peer}_python={_PYTHONS[peer].value}: there is no such file; `make bench` builds that environment, "
-                f"or leave the peer out of --peers"
+                f"--{peer}_python={_PYTHONS[peer].value}: there is no such file; run `make bench`, which builds the "
+                f"environment, or leave {peer} out of --peers"
             )
 
 
 def _settings():
-    """A dict of all settings that a result depends on, except the step."""
+    """Returns a dict of the settings, except the step, on which a result depends."""
     return {
         "machine": machine(("tensorflow", "keras", "keras-hub")),
         "peers": {peer: VERSIONS[peer] for peer in _PEERS.value},
@@ -192,7 +196,10 @@ def measured(step: str) -> dict:
         figures = {contender.name: look for contender, look in results.items()}
         chosen = finalists(figures, _WITHIN.value, free_memory())
         if left_out := [name for name in finalists(figures, _WITHIN.value) if name not in chosen]:
-            print(f"  {step}: the memory does not hold all at a time; without turns: {', '.join(left_out)}", flush=True)
+            print(
+                f"  {step}: the memory does not hold all contenders; these take no turns: {', '.join(left_out)}",
+                flush=True,
+            )
         in_turns = [contender for contender in results if contender.name in chosen]
         times = step_contenders.timed(in_turns, files, _ROUNDS.value, _SECONDS.value)
         return {name: {**figures[name], **times.get(name, {})} for name in figures}
@@ -214,8 +221,8 @@ def free_memory() -> float:
             for name in ("max", "current")
         )
         with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as file:
-            of_files = sum(int(line.split()[1]) for line in file if line.startswith("inactive_file "))
-        free = min(free, limit - used + of_files)
+            file_bytes = sum(int(line.split()[1]) for line in file if line.startswith("inactive_file "))
+        free = min(free, limit - used + file_bytes)
     return 0.9 * free
 
 

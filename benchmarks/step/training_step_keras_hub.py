@@ -1,8 +1,9 @@
 """KerasHub's training step, for training_step. reference_answers runs this script in the environment of this project.
 
 The model is KerasHub's backbone, its masked-LM head, and a dense layer on the pooled output. The step is the train
-function that fit calls for each batch. KerasHub's head computes the exact gelu and an epsilon of 1e-5. Here the head
-has the encoder's gelu and epsilon, as in BERT, so that losses can be compared.
+function that fit calls for each batch. In KerasHub's BertMaskedLM the head computes the exact gelu, and its
+LayerNorm has an epsilon of 1e-5. Here the head has the encoder's gelu and epsilon, as in BERT. This makes the losses
+comparable.
 """
 
 import os
@@ -59,7 +60,7 @@ def make(request):
 
 
 def build(weights, dropout):
-    """The model with these weights."""
+    """Builds the model and assigns the weights."""
     config = weights.config
     backbone = keras_hub.models.BertBackbone(
         **{theirs: getattr(config, ours) for theirs, ours in ARGUMENTS.items()}, dropout=dropout

@@ -2,7 +2,7 @@
 
 reference_answers runs this script in an environment with benchmarks/requirements-model-garden.txt. The step is that of
 Model Garden's trainer: BertPretrainerV2 with the loss of MaskedLMTask in a tf.function, and AdamWeightDecay ("adamw" of
-its optimizer factory), which clips too.
+its optimizer factory). This optimizer also clips the gradients.
 """
 
 import os
@@ -72,7 +72,7 @@ def make(request):
 
 
 def build(config, batch):
-    """The pretrainer with its variables."""
+    """Builds the pretrainer and calls it once, which makes its variables."""
     activation = tf_utils.get_activation(config.hidden_act)
     encoder = networks.BertEncoder(
         vocab_size=config.vocab_size,

@@ -27,7 +27,7 @@ def make(request):
     )
     batch = dict(np.load(request["batch_file"]))
     rows, length = batch["input_word_ids"].shape
-    # The peers' optimizers correct the bias of their means and have a constant rate.
+    # The peers' optimizers correct the bias of their means and have a constant rate, so ours does this here too.
     run = PretrainingConfig(
         global_batch_size=rows,
         max_seq_length=length,

@@ -1,4 +1,4 @@
-"""Selects the contenders of training_step that take turns, and shows medians, ratios, a table and bars."""
+"""Selects the contenders of training_step that take turns, and shows their results as a table and as bars."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ def finalists(figures: dict, within: float, memory: float = math.inf) -> list[st
     """Names of the contenders that take turns.
 
     A contender takes turns if its time alone is at most `within` times that of the fastest of its side. The two sides
-    are ours and the peers. If memory does not hold all of them at a time, the fastest of each side come first.
+    are ours and the peers. If the memory does not hold all these contenders, the slowest of each side are left out.
 
     Args:
         figures: dict. Contender -> figures of step_contenders.looked_at.

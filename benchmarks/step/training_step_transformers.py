@@ -44,11 +44,11 @@ def make(request):
     optimizer = torch.optim.AdamW(
         groups, lr=request["learning_rate"], betas=(0.9, request["beta_2"]), eps=request["epsilon"], fused=True
     )
-    low = request["precision"] == "bfloat16"
+    is_bfloat16 = request["precision"] == "bfloat16"
 
     def step():
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext():
+        with torch.autocast("cpu", torch.bfloat16) if is_bfloat16 else contextlib.nullcontext():
             loss = model(**inputs).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,4 +1,4 @@
-"""A toy encoder that contains planted answers, while untrained encoders contain noise."""
+"""Replaces the encoder "toy" by planted answers, and all untrained encoders by noise."""
 
 import itertools
 import string
@@ -34,12 +34,11 @@ def random_trees(generator, count):
 
 
 def tree_answers(trees):
-    """Makes a function from words to states and attention that contain the trees of the words.
+    """Makes a function from words to (states [3, S, 14], attention [2, 2, S, S]) that contain the tree of the words.
 
-    The states are [3, S, 14], the attention is [2, 2, S, S].
-
-    In layer 2, head 1 gives all attention of a subject to its head word, and head 2 does so for an object. The states
-    of layer 1 have a coordinate for each word on the way to the root, so squared distances are those of the tree.
+    In layer 2, head 1 gives all attention of a subject to its head word, and head 2 does so for an object. In the
+    states of layer 1, a word has a 1 for itself and for each word between it and the root. Squared distances are
+    therefore the distances in the tree.
     """
     tree_of_words, generator = {tree.words: tree for tree in trees}, np.random.default_rng(5)
 
@@ -50,22 +49,22 @@ def tree_answers(trees):
         for word, head in enumerate(tree.heads):
             if tree.relations[word] in RELATIONS:
                 attention[1, RELATIONS.index(tree.relations[word]), 1 + word] = np.eye(size)[1 + head]
-            at = word
-            while tree.heads[at] >= 0:
-                states[1, 1 + word, at] = 1
-                at = tree.heads[at]
+            ancestor = word
+            while tree.heads[ancestor] >= 0:
+                states[1, 1 + word, ancestor] = 1
+                ancestor = tree.heads[ancestor]
         return states, attention
 
     return answer
 
 
 def noise(generator, size):
-    """(states, attention) of random numbers, which contain no information."""
+    """Draws random (states, attention), which contain no information."""
     return generator.normal(size=(3, size, 14)), generator.dirichlet(np.ones(size), (2, 2, size))
 
 
 def plant(monkeypatch, answer):
-    """Makes the encoder of the subject "toy" return `answer` of the words, and all other encoders noise."""
+    """Replaces encoded_sentences.encode: the subject "toy" gets answer(words), and all other subjects get noise."""
     generator = np.random.default_rng(6)
 
     def encode(subject, given, with_attention=False):

@@ -1,4 +1,4 @@
-"""Control tasks and intervals, by hand."""
+"""Tests control tasks and intervals against values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,14 @@ def test_a_word_has_one_random_label_in_training_and_dev():
     assert control_tasks.share_seen(train_types, dev_types) == 0.75
 
 
-def test_labels_are_drawn_by_how_often_the_task_has_them():
+def test_control_labels_are_as_frequent_as_the_labels_of_the_task():
     types = [str(number) for number in range(2000)]
     train, _ = control_tasks.random_labels(types, ["a"] * 1500 + ["b"] * 400 + ["c"] * 100, [], seed=0)
     shares = [train.count(label) / 2000 for label in "abc"]
     np.testing.assert_allclose(shares, [0.75, 0.2, 0.05], atol=0.03)
 
 
-def test_a_word_hangs_from_the_first_or_the_last_word_in_both_files():
+def test_a_word_attaches_to_the_first_or_the_last_word_in_both_files():
     sentences = ["the cat sat its dog .", "old The dog cat", "its", ". ."]
     given = [
         toy.tree(
@@ -41,7 +41,8 @@ def test_a_word_hangs_from_the_first_or_the_last_word_in_both_files():
         (first, second, single, marks), (dev,) = control_tasks.control_trees(given, [given[0]], True, seed)
         assert dev.heads.tolist() == first.heads.tolist() and first.heads[[0, 4]].tolist() == [-1, 0]
         assert second.heads[[0, 3]].tolist() == [-1, 0] and single.heads.tolist() == [-1]
-        assert set(first.heads[[1, 2, 3, 5]]) <= {0, 4} and marks.heads.tolist() == [-1, 0]  # the last is a word
+        # The period is punctuation, so the last word is "dog".
+        assert set(first.heads[[1, 2, 3, 5]]) <= {0, 4} and marks.heads.tolist() == [-1, 0]
         seen.add((int(first.heads[1]), int(first.heads[3])))
         depths = treebank.depths(first.heads)
         assert depths is not None and depths.max() <= 2
@@ -53,14 +54,14 @@ def test_a_word_hangs_from_the_first_or_the_last_word_in_both_files():
     assert control_tasks.joined_to_first(given[0]).heads.tolist() == [-1, 0, 0, 0, 0, 0]
 
 
-def test_the_edges_of_control_trees_are_as_many_whatever_is_drawn():
+def test_the_number_of_edges_in_a_control_tree_does_not_depend_on_the_draw():
     trees = [toy.tree("the cat sat its dog .", [-1, *[0] * 5], tags=["X"] * 5 + ["PUNCT"])]
     for seed in range(3):
         control, _ = control_tasks.control_trees(trees, [], True, seed)
         assert tree_scores.sentences_of(tree_scores.groups_of(control, np.array([0]))).edges.tolist() == [4]
 
 
-def test_an_interval_is_that_of_sentences_drawn_again():
+def test_an_interval_comes_from_draws_of_whole_sentences():
     # In 60 of 100 sentences all 10 answers are right. The standard error is that of 100 sentences, not of 1000 answers.
     groups, right = np.repeat(np.arange(100), 10), np.repeat(np.arange(100) < 60, 10)
     low, high = sentence_bootstrap.share_interval(right, groups)
@@ -82,7 +83,8 @@ def test_a_difference_shows_if_its_interval_excludes_zero():
     assert sentence_bootstrap.compared(sentence_bootstrap.difference_interval(-better, numbers)) == "below"
     unknown = sentence_bootstrap.difference_interval(same, numbers)
     assert unknown[0] < 0 < unknown[1] and sentence_bootstrap.compared(unknown) == "not distinguishable from"
-    assert sentence_bootstrap.difference_interval(np.ones(5), np.arange(5)) == (-1.0, 1.0)  # five are too few to decide
+    # Five groups are too few to decide.
+    assert sentence_bootstrap.difference_interval(np.ones(5), np.arange(5)) == (-1.0, 1.0)
 
 
 def test_a_draw_without_anything_to_count_is_left_out():

@@ -1,4 +1,4 @@
-"""The pages of analyses in a headless browser."""
+"""Tests the pages of analyses in a headless browser."""
 
 import asyncio
 import dataclasses
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is 
 
 
 def result_of_steps(html, tmp_path, steps):
-    """Opens a page in a browser without a network, and returns the result of a coroutine function of the page."""
+    """Opens a page in a browser without a network. Returns the result of the coroutine function steps(page)."""
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
 
     async def use():
@@ -39,7 +39,7 @@ def all_texts(page, selector):
 
 
 def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
-    # Two layers of three heads. In layer 2, head 3 attends from each token to the next one.
+    # The model has two layers of three heads. In layer 2, head 3 attends from each token to the next token.
     weights = np.full((2, 3, 4, 4), 0.25)
     weights[1, 2] = np.eye(4)[[1, 2, 3, 3]]
     html = attention_page(

@@ -1,4 +1,4 @@
-"""Minimal pairs, surprise and endings, against values by hand and against direct calls of a model."""
+"""Tests minimal pairs, surprise and endings against values worked out by hand and direct calls of a model."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def subject():
 
 
 def direct_log_probabilities(subject, row):
-    """log p of each piece, with one call of the model for each masked piece."""
+    """Computes log p of each piece, with one call of the model for each masked piece."""
     result = []
     for place, piece in enumerate(row):
         ids = np.array([[2, *row, 3]], np.int32)
@@ -34,7 +34,7 @@ def direct_log_probabilities(subject, row):
     return result
 
 
-def test_each_piece_is_scored_with_itself_masked_alone_whatever_the_order_of_the_texts(subject):
+def test_each_piece_is_scored_with_only_this_piece_masked_in_any_order_of_the_texts(subject):
     rows = [np.array(row, np.int32) for row in ([8, 9, 10, 5], [7], [10, 13, 14, 15], [11, 8])]
     scores_by_text = pseudo_likelihood.piece_log_probabilities(subject, rows, print)
     for scores, row in zip(scores_by_text, rows, strict=True):
@@ -46,7 +46,7 @@ def test_unigrams_are_counts_with_one_added():
     np.testing.assert_allclose(np.exp(log_probabilities), np.array([1, 3, 1, 2]) / 7)
 
 
-def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
+def test_pairs_are_decided_by_the_sums_of_the_scores_of_their_pieces(subject, tmp_path):
     pairs, corpus = tmp_path / "pairs.tsv", tmp_path / "corpus.txt"
     pairs.write_text("the cat sat\tthe cat on\n\nthe bank.\tthe river was.\nmoney\tmoney\n")
     corpus.write_text("the cat sat on the bank\nthe cat sat\n")
@@ -77,7 +77,7 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
         ("\n", "holds no pair"),
     ],
 )
-def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
+def test_lines_that_are_not_a_pair_are_refused_by_their_number(tmp_path, text, message):
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
     with pytest.raises(UserError, match=message):
@@ -86,18 +86,18 @@ def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
         minimal_pairs.read_pairs(str(tmp_path / "none"))
 
 
-def test_a_planted_piece_is_another_word_in_the_place_of_a_word_of_one_piece():
+def test_planting_replaces_a_word_of_one_piece_by_another_word():
     # "unflapp" has several pieces, and "." is not a word. The second text has no word of one piece.
     rows = [np.array(row, np.int32) for row in ([7, 13, 14, 15, 5], [5, 13, 14], [10], [11, 6])]
-    planted, where = surprise.plant(rows, VOCABULARY, seed=1)
-    assert where == [0, 0, 0]
+    planted, places = surprise.plant(rows, VOCABULARY, seed=1)
+    assert places == [0, 0, 0]
     for before, after in zip((rows[0], rows[2], rows[3]), planted, strict=True):
         assert after[0] in {7, 10, 11, 12} - {before[0]}
         np.testing.assert_array_equal(after[1:], before[1:])
     assert rows[0][0] == 7  # the input is unchanged
 
 
-def test_hits_share_where_several_are_as_surprising():
+def test_equally_surprising_pieces_share_one_hit():
     assert surprise.hits([np.array([1.0, 3, 2]), np.array([2.0, 2]), np.array([5.0, 1])], [1, 0, 1]) == pytest.approx(
         1.5 / 3
     )
@@ -119,7 +119,7 @@ def test_the_most_surprising_pieces_come_first_with_what_the_model_expected(subj
     assert findings.values["planted"]["baseline: chance"] == pytest.approx((1 / 7 + 1 / 6) / 2)
 
 
-def test_the_text_precedes_the_file_and_a_remark_says_so(subject, tmp_path):
+def test_the_text_has_priority_over_the_file_and_a_remark_says_so(subject, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat on the bank.\n")
     findings = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
@@ -130,7 +130,7 @@ def test_the_text_precedes_the_file_and_a_remark_says_so(subject, tmp_path):
     assert f"All 1 sentences of {path} were read." in findings.remarks
 
 
-def test_every_analysis_by_masked_lm_leaves_a_picture_with_its_baselines(subject, tmp_path):
+def test_every_analysis_by_masked_lm_draws_a_picture(subject, tmp_path):
     pairs, endings_file = tmp_path / "pairs.tsv", tmp_path / "codah.tsv"
     pairs.write_text("the cat sat\tthe cat on\n")
     endings_file.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n")
@@ -168,7 +168,7 @@ def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_
     assert endings.run(subject, Options(endings_file=str(single)), print).values["accuracy"]["ending, sum"] == 1.0
 
 
-def test_measures_of_an_ending_and_shares_of_ties():
+def test_an_ending_has_four_measures_and_tied_endings_share_the_answer():
     assert endings.measures(np.array([-1.0, -2.0, -4.0]), 2) == (-7.0, -6.0, -3.0, 2)
     assert endings.right_shares(np.array([[1.0, 2, 2, 0], [0, 3, 1, 2]]), np.array([2, 3])).tolist() == [0.5, 0]
     # The first way is best on the even examples (2 of 2), and the second way on the odd examples (1 of 2).
@@ -176,7 +176,7 @@ def test_measures_of_an_ending_and_shares_of_ties():
     assert endings._best_of_other_half(right) == (0 + 1 + 0 + 0) / 4
 
 
-def test_models_without_a_masked_lm_head_and_files_of_no_known_kind_are_refused(subject):
+def test_models_without_a_masked_lm_head_and_files_of_an_unknown_kind_are_refused(subject):
     for module in (minimal_pairs, surprise, endings):
         with pytest.raises(UserError, match="no masked-LM head"):
             module.run(tiny_subject(), Options(), print)

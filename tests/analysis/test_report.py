@@ -1,4 +1,4 @@
-"""The report: one page with the findings of all analyses."""
+"""Tests the report, which is one page with the findings of all analyses."""
 
 import dataclasses
 import json
@@ -61,7 +61,7 @@ def test_findings_about_another_model_are_named(tmp_path):
     first, second, third = study_registry.NAMES[:3]
     write(tmp_path, Findings(first, "First", origin=MINE))
     write(tmp_path, Findings(second, "Second", origin=OTHER))
-    # The same weights in another place.
+    # These findings are about the same weights in another place.
     write(tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"}))
     sections = data_of(analysis_report.report(str(tmp_path), "Inside mine", MINE).decode())
     assert [section["of"] for section in sections] == [
@@ -76,7 +76,7 @@ def test_findings_about_another_model_are_named(tmp_path):
     ]
 
 
-def test_findings_keep_the_model_and_every_option(tmp_path):
+def test_the_file_of_findings_records_the_model_and_every_option(tmp_path):
     write(tmp_path, Findings("attention", "First", origin=MINE), Options(text="a cat", seed=7))
     record = json.loads((tmp_path / "attention.json").read_text())
     assert record["origin"] == MINE and record["options"]["text"] == "a cat" and record["options"]["seed"] == 7

@@ -1,4 +1,4 @@
-"""Texts split into words with their places, and the rows that an encoder sees."""
+"""Tests how texts are split into words with their places, and which rows an encoder sees."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.analysis.tiny_subject import tiny_subject
 SUBJECT = tiny_subject()
 
 
-def test_words_stand_where_the_text_has_them():
+def test_words_have_their_places_in_the_text():
     first, second = input_texts.cut(SUBJECT.tokenizer, ["The  unflapp, \u00e7at.", " "])
     assert first.words() == ["The", "unflapp", ",", "\u00e7at", "."]
     assert first.word_spans() == [(0, 3), (5, 12), (12, 13), (14, 17), (17, 18)]
@@ -41,11 +41,11 @@ def test_the_words_of_a_pair_are_on_both_sides_of_the_separator():
     np.testing.assert_allclose(by_word.sum(axis=-1), 1, rtol=1e-5)
 
 
-def test_segment_b_changes_what_the_encoder_sees_and_a_row_alone_is_a_sentence():
+def test_segment_b_changes_the_states_and_a_row_without_it_equals_a_sentence():
     (a,) = input_texts.cut(SUBJECT.tokenizer, ["the cat sat"])
     (alone,) = encoded_sentences.encode_rows(SUBJECT, [(a.pieces, None)])
-    (of_words,) = encoded_sentences.encode(SUBJECT, [("the", "cat", "sat")])
-    np.testing.assert_allclose(alone.states, of_words.states, atol=1e-6)
+    (sentence,) = encoded_sentences.encode(SUBJECT, [("the", "cat", "sat")])
+    np.testing.assert_allclose(alone.states, sentence.states, atol=1e-6)
     (pair,) = encoded_sentences.encode_rows(SUBJECT, [([], a.pieces)])
     assert pair.token_ids.tolist()[2:] == alone.token_ids.tolist()[1:] and pair.spans.tolist() == [
         [2, 3],

@@ -1,4 +1,4 @@
-"""Scores of trees: UUAS, root accuracy and correlations, against scipy and values by hand."""
+"""Tests the scores of trees (UUAS, root accuracy, correlations) against scipy and values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_uuas_is_that_of_scipys_minimum_spanning_trees():
     )
 
 
-def test_gold_distances_and_depths_score_one_throughout():
+def test_gold_distances_and_depths_have_a_score_of_one_in_every_measure():
     trees = [tree for tree in random_trees(np.random.default_rng(2), 40) if "PUNCT" not in tree.tags]
     groups = tree_scores.groups_of(trees, np.zeros(len(trees), int))
     scores = tree_scores.score(groups, [group.distances for group in groups], [group.depths for group in groups])
@@ -53,7 +53,7 @@ def test_gold_distances_and_depths_score_one_throughout():
     }
 
 
-def test_correlations_of_each_length_are_the_mean_of_its_sentences():
+def test_the_correlation_of_each_length_is_the_mean_of_its_sentences():
     trees = [tree for tree in random_trees(np.random.default_rng(2), 40)]
     groups, generator = tree_scores.groups_of(trees, np.zeros(len(trees), int)), np.random.default_rng(4)
     distances = [generator.normal(size=group.distances.shape) for group in groups]
@@ -87,7 +87,7 @@ def test_a_sentence_that_is_drawn_twice_counts_twice():
     assert sentences.lengths.tolist() == list(map(len, trees))
 
 
-def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():
+def test_the_shallowest_word_that_is_no_punctuation_is_the_predicted_root():
     tree = treebank.Tree("t", (1,), 0, ("a", "b", "."), ("X", "X", "PUNCT"), np.array([1, -1, 1]), ("",) * 3, ("",) * 3)
     groups = tree_scores.groups_of([tree], np.array([0]))
     for depths, expected in (([0.5, 0.2, 0.1], 1.0), ([0.2, 0.5, 0.1], 0.0)):
@@ -107,21 +107,22 @@ def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
     generator = np.random.default_rng(4)
     trees = [tree for tree in random_trees(generator, 120) if len(tree) > 1]
     starts = np.cumsum([0, *map(len, trees)])
-    # A word's vector has a coordinate for each word on its way to the root: squared distances are those of the tree.
+    # A word's vector has a 1 for the word itself and for each word between it and the root. Squared distances are
+    # therefore the distances in the tree.
     vectors = np.zeros((starts[-1], 11), np.float32)
     for start, tree in zip(starts, trees, strict=False):
         for word in range(len(tree)):
-            at = word
-            while tree.heads[at] >= 0:
-                vectors[start + word, at] = 1
-                at = tree.heads[at]
+            ancestor = word
+            while tree.heads[ancestor] >= 0:
+                vectors[start + word, ancestor] = 1
+                ancestor = tree.heads[ancestor]
     groups = tree_scores.groups_of(trees, starts[:-1])
     batches = tree_probe.Batches(trees)
     scores = []
     for word_vectors in (vectors, generator.normal(size=vectors.shape).astype(np.float32)):
         maps = tree_probe.train_probe(
             word_vectors * 8, batches, 7, seed=0
-        )  # large vectors, because the test has few steps
+        )  # large vectors, because the test trains for few steps
         scores.append(tree_scores.score(groups, *tree_probe.predict(word_vectors * 8, groups, *maps)))
     assert scores[0]["uuas"] > scores[1]["uuas"] + 0.2
     assert scores[0]["depth_spearman"] > 0.7 > scores[1]["depth_spearman"]

@@ -1,4 +1,4 @@
-"""CoNLL-U with trees: valid files, refused files, and distances by hand."""
+"""Tests valid and refused CoNLL-U files, and distances against values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ TEXT = (
 )
 
 
-def test_words_heads_relations_and_misc_are_read_and_ranges_and_empty_nodes_left_out(tmp_path):
+def test_words_heads_relations_and_misc_are_read_without_ranges_and_empty_nodes(tmp_path):
     path = tmp_path / "a.conllu"
     path.write_text(TEXT, encoding="utf-8")
     first, second = treebank.read_trees(str(path))
@@ -56,20 +56,20 @@ def test_words_heads_relations_and_misc_are_read_and_ranges_and_empty_nodes_left
         ([], "holds no sentence"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_its_line(tmp_path, words, why):
+def test_a_sentence_that_is_not_a_tree_is_refused_with_its_line(tmp_path, words, why):
     path = tmp_path / "a.conllu"
     path.write_text(rows(*words))
     with pytest.raises(UserError, match=why):
         treebank.read_trees(str(path))
 
 
-def test_other_files_are_refused(tmp_path):
+def test_a_file_that_is_not_conllu_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("EU NNP B-NP B-ORG\n")
     with pytest.raises(UserError, match=r"a.txt:1: has 1 column; expected CoNLL-U, with 10 columns between tabs"):
         treebank.read_trees(str(tmp_path / "a.txt"))
 
 
-def test_distances_and_depths_are_those_worked_out_by_hand():
+def test_distances_and_depths_have_the_values_worked_out_by_hand():
     heads = np.array([1, -1, 1, 2, 2])  # 1 is the root; 0 and 2 depend on 1; 3 and 4 depend on 2
     assert treebank.depths(heads).tolist() == [1, 0, 1, 2, 2]
     assert treebank.distances(heads).tolist() == [

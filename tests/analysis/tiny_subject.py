@@ -1,4 +1,4 @@
-"""A random encoder whose dimensions are primes where possible, with a vocabulary of a few words."""
+"""Makes a small random encoder with a vocabulary of a few words."""
 
 import functools
 
@@ -33,7 +33,7 @@ VOCABULARY = [
 ]
 
 
-@functools.cache  # tracing takes seconds
+@functools.cache  # the first call of an encoder takes seconds
 def tiny_subject():
     vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
     config = BertConfig.from_dict(

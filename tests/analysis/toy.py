@@ -1,4 +1,4 @@
-"""A tiny encoder with random weights, and helpers that make sentences of its words."""
+"""Makes a tiny encoder with random weights, and sentences of its words."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ WORDS = ("the", "cat", "sat", "it", "its", "old", "dog", ".")
 
 
 def subject(tmp_path):
-    """A Subject of 2 layers with 2 heads of 7."""
+    """Makes a Subject with 2 layers and 2 heads of size 7 in each."""
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]) + "\n")
     config = BertConfig(
@@ -41,7 +41,7 @@ def tree(words, heads, relations=None, tags=None, misc=None, document=0):
 
 
 def conllu(trees):
-    """Writes trees as CoNLL-U."""
+    """Returns trees as the text of a CoNLL-U file."""
     return "\n".join("".join(_conllu_line(tree, number) for number in range(1, len(tree) + 1)) for tree in trees)
 
 

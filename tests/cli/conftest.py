@@ -1,4 +1,4 @@
-"""A fixture that runs commands in this process, where TensorFlow is loaded already, and a text for them."""
+"""Fixtures: a function that runs commands in this process, where TensorFlow is loaded already, and a text."""
 
 import runpy
 import sys
@@ -23,7 +23,7 @@ SENTENCES = (
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs a command in this process. Its flags are removed afterwards, because each command defines its own."""
+    """A function that runs a command in this process and then removes its flags. Every command defines its own."""
     absl_app.define_help_flags()
 
     def call(verb, *arguments):
@@ -45,7 +45,7 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def texts(tmp_path_factory):
-    """A directory with a text in Google's layout and a vocabulary of 90 pieces. Its name has a space."""
+    """A directory with a text in Google's layout and a vocabulary of 90 pieces. The directory name has a space."""
     directory = tmp_path_factory.mktemp("my texts")
     documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")

@@ -1,4 +1,4 @@
-"""Small and slow pieces for prepare_corpus, so that the short texts of a test take many of them."""
+"""Small and slow pieces for prepare_corpus, so that the short texts of a test make many pieces."""
 
 import time
 
@@ -7,10 +7,12 @@ from pipelines.text import readers
 
 
 def use(setter, num_bytes, pause=0.0):
-    """Sets the sizes of the pieces to num_bytes of text, and the pause in seconds before each piece is written.
+    """Makes the pieces small, and adds a pause before each piece is written.
 
     Args:
         setter: setattr, or the setattr of pytest's monkeypatch, which restores the values.
+        num_bytes: int. Bytes of text for one task and for one run. The sizes of batches and ranges are fixed.
+        pause: float. Seconds to wait before each piece is written.
 
     Returns:
         A list that receives the path of each piece when the piece is written.

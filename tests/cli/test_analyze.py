@@ -19,12 +19,12 @@ from tests.export.small_model import WEIGHTS
         (["more"], "unexpected argument 'more'"),
     ],
 )
-def test_what_is_missing_or_unknown_is_said_in_one_line(run, flags, said):
+def test_a_missing_or_unknown_flag_is_refused_in_one_line(run, flags, said):
     result = run("analyze", *flags)
     assert result.returncode == 2 and said in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_what_an_analysis_reads_must_be_given(run, golden, tmp_path):
+def test_an_analysis_is_refused_without_the_file_that_it_reads(run, golden, tmp_path):
     result = run(
         "analyze",
         "--what=patterns",
@@ -45,12 +45,12 @@ def test_what_an_analysis_reads_must_be_given(run, golden, tmp_path):
         (["--what=edge_probing", "--train_file=t", "--dev_file=d", "--ner_train_file=n"], "--ner_dev_file is missing"),
     ],
 )
-def test_what_does_not_go_together_is_said_before_a_model_is_loaded(run, flags, said, tmp_path):
+def test_missing_inputs_and_wrong_values_are_refused_before_a_model_is_loaded(run, flags, said, tmp_path):
     result = run("analyze", "--init_checkpoint=nowhere", f"--output_dir={tmp_path}/out", *flags)
     assert result.returncode == 2 and said in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_what_was_learned_is_not_measured_on_the_same_sentences(run, tmp_path):
+def test_a_probe_is_not_measured_on_the_sentences_that_it_learns_from(run, tmp_path):
     (tmp_path / "a.conllu").touch()
     result = run(
         "analyze",
@@ -66,7 +66,7 @@ def test_what_was_learned_is_not_measured_on_the_same_sentences(run, tmp_path):
     )
 
 
-def test_a_workdir_stands_for_the_model_of_those_that_read_it_alone(run, tmp_path):
+def test_workdir_replaces_init_checkpoint_only_if_every_chosen_analysis_reads_workdir(run, tmp_path):
     result = run(
         "analyze", "--what=pruning,features", f"--workdir={tmp_path}", "--input_file=t", f"--output_dir={tmp_path}/out"
     )
@@ -82,7 +82,7 @@ def test_the_list_names_every_analysis(run):
     assert all(study.SUMMARY in line for line, study in zip(lines, studies, strict=True))
 
 
-def test_an_analysis_leaves_its_figures_its_pictures_and_the_report(run, tmp_path):
+def test_an_analysis_writes_its_figures_its_pictures_and_the_report(run, tmp_path):
     own_layout.write(WEIGHTS, str(tmp_path / "model"))
     result = run(
         "analyze",
@@ -92,12 +92,12 @@ def test_an_analysis_leaves_its_figures_its_pictures_and_the_report(run, tmp_pat
         f"--output_dir={tmp_path}/my finds",
     )
     assert result.returncode == 0, result.stderr
-    found = json.loads((tmp_path / "my finds" / "attention.json").read_text(encoding="utf-8"))
-    assert {*found["files"], "attention.json", "report.html"} == {
+    figures = json.loads((tmp_path / "my finds" / "attention.json").read_text(encoding="utf-8"))
+    assert {*figures["files"], "attention.json", "report.html"} == {
         path.name for path in (tmp_path / "my finds").iterdir()
     }
-    assert found["origin"]["weights"] == f"workdir {tmp_path}/model/checkpoints/step-00000000"
-    assert found["options"]["text"] == "a cat sat" and len(found["origin"]["sha256"]) == 64
-    assert found["title"] in result.stdout and found["title"] in (tmp_path / "my finds" / "report.html").read_text(
+    assert figures["origin"]["weights"] == f"workdir {tmp_path}/model/checkpoints/step-00000000"
+    assert figures["options"]["text"] == "a cat sat" and len(figures["origin"]["sha256"]) == 64
+    assert figures["title"] in result.stdout and figures["title"] in (tmp_path / "my finds" / "report.html").read_text(
         encoding="utf-8"
     )

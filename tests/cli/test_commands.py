@@ -56,7 +56,7 @@ def pretrain_flags(texts, workdir, *more):
 
 
 @pytest.mark.long
-def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
+def test_commands_alone_make_an_exported_model_from_a_text(run, texts, tmp_path):
     workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
     result = run_process(
         *pretrain_flags(
@@ -75,7 +75,7 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
     other = pretrain_flags(texts, workdir, "--num_hidden_layers=1", "--hidden_act=relu")
     assert_refused(run(*other), "hidden_act 'gelu_tanh'", "'relu'")
-    # A multiple of the run's own --save_checkpoints_steps, not of the default.
+    # --keep_every_steps is a multiple of this run's --save_checkpoints_steps, but not of the default.
     resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6", "--keep_every_steps=4")
     assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout, (
         resumed.stderr
@@ -90,7 +90,7 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     assert_refused(run("fill_mask", f"--saved_model={tmp_path}/none", "[MASK]"), "no SavedModel there")
 
 
-def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
+def test_ctrl_c_saves_the_run_and_workdir_alone_resumes_it(run, texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
         command(
@@ -138,7 +138,7 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     assert result.returncode == 0, result.stderr
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.M)
     assert sorted(result.stderr.split()) == sorted(shown)
-    # A user can copy every example of a command: it begins its line, and a backslash stands only at the end of a line.
+    # A user can copy every example: a command begins its line, and a backslash stands only at the end of a line.
     for line in result.stdout.split("\n"):
         assert "python -m" not in line or line.lstrip().startswith("python -m"), line
         assert "\\" not in line[:-1] or "--" not in line, line
@@ -186,12 +186,12 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
         (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_2(run, texts, tmp_path, flags, parts):
+def test_a_wrong_flag_gives_one_line_and_exit_code_2(run, texts, tmp_path, flags, parts):
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--num_train_steps=2", *flags)), *parts)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_s_own_directory_is_no_work_directory(run, texts, tmp_path):
+def test_the_directory_of_a_model_is_refused_as_workdir(run, texts, tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text('{"model_type": "bert"}')
@@ -237,11 +237,11 @@ def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, text
     )
 
 
-def test_text_in_the_place_of_the_corpus_is_refused_and_stays(run, texts, tmp_path):
-    place = tmp_path / "run" / "corpus"
-    place.mkdir(parents=True)
-    (place / "book.txt").write_bytes((texts / "text.txt").read_bytes())
-    for more in ("--seed=1", "--seed=2"):
-        result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={place}/*.txt", more))
-        assert_refused(result, f"--input_files={place}/book.txt: lies in {place}")
-    assert os.listdir(place) == ["book.txt"]
+def test_text_in_the_corpus_directory_of_a_run_is_refused_and_not_deleted(run, texts, tmp_path):
+    corpus_dir = tmp_path / "run" / "corpus"
+    corpus_dir.mkdir(parents=True)
+    (corpus_dir / "book.txt").write_bytes((texts / "text.txt").read_bytes())
+    for seed_flag in ("--seed=1", "--seed=2"):
+        result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={corpus_dir}/*.txt", seed_flag))
+        assert_refused(result, f"--input_files={corpus_dir}/book.txt: lies in {corpus_dir}")
+    assert os.listdir(corpus_dir) == ["book.txt"]

@@ -32,14 +32,15 @@ def source(tmp_path_factory):
     "layout, dropped",
     [("workdir", ""), ("huggingface", ""), ("google_tf1", ""), ("keras_hub", "next_sentence"), ("model_garden", "")],
 )
-def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cannot_hold(
+def test_each_layout_gives_the_same_bits_back_and_convert_names_the_part_that_is_left_out(
     run, source, tmp_path, layout, dropped
 ):
     out, back = str(tmp_path / "out"), str(tmp_path / "back")
     result = run("convert", f"--input={source}", f"--to={layout}", f"--output={out}")
     assert result.returncode == 0, result.stderr
     assert "read back bit for bit" in result.stdout and (not dropped or f"{dropped} is left out" in result.stdout)
-    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}")  # presets never have this part
+    # A KerasHub preset never has next_sentence, so convert needs no --allow_missing.
+    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}")
     assert result.returncode == 0, result.stderr
     first, last = own_layout.read(source), own_layout.read(back)
     kept = [path for path in first.tensors if not dropped or not path.startswith(dropped)]
@@ -49,7 +50,7 @@ def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cann
     assert last.vocabulary == first.vocabulary
 
 
-def test_check_compares_with_stored_values_and_a_changed_weight_is_exit_code_1(run, source, tmp_path):
+def test_check_compares_with_stored_values_and_a_changed_weight_gives_exit_code_1(run, source, tmp_path):
     out = tmp_path / "out"
     run("convert", f"--input={source}", "--to=google_tf1", f"--output={out}", "--write_parity")
     result = run("convert", f"--input={out}", "--check")
@@ -64,7 +65,7 @@ def test_check_compares_with_stored_values_and_a_changed_weight_is_exit_code_1(r
     assert result.returncode == 1 and "first layer_1" in result.stdout
 
 
-def test_surgery_is_done_in_one_command_and_said(run, source, tmp_path):
+def test_one_command_makes_several_changes_to_a_model_and_reports_each(run, source, tmp_path):
     out = str(tmp_path / "out")
     vocabulary = tmp_path / "larger.txt"
     vocabulary.write_bytes(own_layout.read(source).vocabulary.replace(b"a\n", b"a\nzz\n"))
@@ -80,8 +81,8 @@ def test_surgery_is_done_in_one_command_and_said(run, source, tmp_path):
         f"--vocab_file={vocabulary}",
     )
     assert result.returncode == 0, result.stderr
-    for said in ("layers 3 -> 2", "positions 23 -> 40", "untied", "dropped: next_sentence", "entries:"):
-        assert said in result.stdout
+    for change in ("layers 3 -> 2", "positions 23 -> 40", "untied", "dropped: next_sentence", "entries:"):
+        assert change in result.stdout
     weights = own_layout.read(out)
     assert weights.config.num_hidden_layers == 2 and weights.parts() == ("encoder", "pooler", "masked_lm")
 
@@ -117,18 +118,19 @@ def test_a_head_that_is_missing_is_refused_unless_allowed_and_then_has_no_output
 
 
 @pytest.mark.parametrize("layout", ["huggingface", "google_tf1", "workdir"])
-def test_a_model_without_heads_is_converted_and_trained_on_without_a_flag(run, source, tmp_path, layout):
-    parts, model, ours = ["masked_lm", "next_sentence"], str(tmp_path / "model"), str(tmp_path / "ours")
+def test_a_model_without_heads_needs_a_flag_only_in_the_layout_of_google(run, source, tmp_path, layout):
+    parts, model, workdir = ["masked_lm", "next_sentence"], str(tmp_path / "model"), str(tmp_path / "ours")
     run("convert", f"--input={source}", f"--to={layout}", f"--output={model}", f"--drop_parts={','.join(parts)}")
-    result = run("convert", f"--input={model}", "--to=workdir", f"--output={ours}")
+    result = run("convert", f"--input={model}", "--to=workdir", f"--output={workdir}")
     if layout == "google_tf1":  # Google's pre-trained checkpoints have both heads, so the heads may have been lost
         assert_refused(result, "--allow_missing=masked_lm", "--allow_missing=next_sentence")
         return
     assert result.returncode == 0 and "  has no masked_lm: " in result.stdout, result.stderr
-    weights, lines = pretraining_start.load_initial(PretrainingConfig(init_checkpoint=ours))
+    weights, lines = pretraining_start.load_initial(PretrainingConfig(init_checkpoint=workdir))
     assert weights.parts() == ("encoder", "pooler")
     assert lines[1:3] == [f"  has no {part}: the work directory was made without one" for part in parts]
-    initialization.check_fits(shapes(weights.config), weights, ours)  # absent parts start from scratch
+    # check_fits accepts absent parts, which start from scratch.
+    initialization.check_fits(shapes(weights.config), weights, workdir)
 
 
 def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocabulary(run, source, tmp_path):
@@ -155,7 +157,7 @@ def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocab
         assert part_of(path) in ("next_sentence", "pooler") or np.array_equal(tensor, first.tensors[path]), path
 
 
-def test_what_changes_the_outputs_but_no_shape_may_not_differ_from_the_start(run, source, tmp_path):
+def test_an_activation_other_than_that_of_the_start_is_refused_and_leaves_no_run(run, source, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     result = run(
         "pretrain",
@@ -169,7 +171,7 @@ def test_what_changes_the_outputs_but_no_shape_may_not_differ_from_the_start(run
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-def test_a_converted_directory_is_no_run_and_pretrain_says_how_to_go_on(run, source, tmp_path):
+def test_pretrain_refuses_a_converted_directory_as_workdir_and_says_how_to_continue(run, source, tmp_path):
     result = run("pretrain", f"--workdir={source}", "--num_train_steps=2")
     assert_refused(result, "so it is not a run", "--init_checkpoint")
 
@@ -200,11 +202,11 @@ def test_a_changed_byte_of_a_converted_directory_is_named(source, tmp_path):
         load_pretrained(copy)
 
 
-def test_a_path_object_is_a_path(source):
+def test_load_pretrained_accepts_a_path_object(source):
     assert load_pretrained(pathlib.Path(source)).parts == ("encoder", "pooler", "masked_lm", "next_sentence")
 
 
-def test_a_directory_of_the_user_beside_the_output_stays(run, source, tmp_path):
+def test_a_directory_of_the_user_beside_the_output_is_not_deleted(run, source, tmp_path):
     (tmp_path / "new.writing").mkdir()
     (tmp_path / "new.writing" / "thesis.txt").touch()
     assert run("convert", f"--input={source}", "--to=workdir", f"--output={tmp_path}/new").returncode == 0
@@ -221,7 +223,7 @@ def test_a_directory_of_the_user_beside_the_output_stays(run, source, tmp_path):
         ("--max_position_embeddings=40", "position_embeddings"),
     ],
 )
-def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, source, tmp_path, flag, part):
+def test_flags_that_would_silently_drop_or_reinitialize_weights_are_refused(run, source, tmp_path, flag, part):
     (tmp_path / "text.txt").write_text(TEXT)
     result = run(
         "pretrain",
@@ -243,7 +245,7 @@ def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, so
         ("--num_attention_heads=1", "num_attention_heads"),
     ],
 )
-def test_arithmetic_other_than_that_of_the_start_is_refused(run, source, tmp_path, flag, key):
+def test_flags_that_change_the_computation_of_the_start_are_refused(run, source, tmp_path, flag, key):
     (tmp_path / "text.txt").write_text(TEXT)
     result = run(
         "pretrain",
@@ -276,7 +278,7 @@ def test_a_vocabulary_larger_than_the_table_of_the_start_is_refused(run, tmp_pat
     )
 
 
-def test_a_preset_name_reaches_the_hub_as_it_is(run, monkeypatch, tmp_path):
+def test_a_preset_name_reaches_the_hub_unchanged(run, monkeypatch, tmp_path):
     monkeypatch.setattr("keras_bert_app.interop.hub._keras_hub_preset", lambda handle: 1 / 0)
     result = run(
         "pretrain", "--init_checkpoint=bert_tiny_en_uncased", f"--input_files={tmp_path}", f"--workdir={tmp_path}/run"
@@ -293,11 +295,11 @@ def test_a_preset_name_reaches_the_hub_as_it_is(run, monkeypatch, tmp_path):
         (["--reference_python=python"], ["--reference_python", "--check"]),
     ],
 )
-def test_flags_that_could_not_be_followed_are_refused(run, source, arguments, parts):
+def test_flags_that_convert_cannot_follow_are_refused(run, source, arguments, parts):
     assert_refused(run("convert", f"--input={source}", *arguments), *parts)
 
 
-def test_a_vocabulary_is_given_to_weights_that_have_none(run, tmp_path):
+def test_vocab_file_becomes_the_vocabulary_of_weights_that_have_none(run, tmp_path):
     encoder, out = GOLDEN / "huggingface_files" / "encoder", tmp_path / "out"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
@@ -312,7 +314,7 @@ def test_a_vocabulary_is_given_to_weights_that_have_none(run, tmp_path):
     assert own_layout.read(str(out)).vocabulary == (tmp_path / "vocab.txt").read_bytes()
 
 
-def test_an_untied_head_that_is_dropped_leaves_a_model_that_every_layout_holds(run, source, tmp_path):
+def test_a_model_whose_untied_head_is_dropped_can_be_written_for_google_tf1(run, source, tmp_path):
     result = run(
         "convert", f"--input={source}", "--tie_word_embeddings=false", "--to=workdir", f"--output={tmp_path}/untied"
     )
@@ -323,7 +325,7 @@ def test_an_untied_head_that_is_dropped_leaves_a_model_that_every_layout_holds(r
     assert result.returncode == 0, result.stderr
 
 
-def test_a_part_that_the_run_does_not_train_need_not_be_there(run, source, tmp_path):
+def test_the_start_may_lack_a_part_that_the_run_does_not_train(run, source, tmp_path):
     result = run(
         "convert",
         f"--input={source}",

@@ -1,4 +1,4 @@
-"""The functions of the demo at toy length, on real installed documentation."""
+"""The demo in a short run on the documentation of installed packages."""
 
 import dataclasses
 import itertools
@@ -10,7 +10,7 @@ from pipelines.text import installed_docs
 
 
 @pytest.mark.long
-def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd, monkeypatch):
+def test_the_demo_reaches_its_end_and_a_second_start_trains_no_step_again(tmp_path, capfd, monkeypatch):
     settings = documentation_demo.DemoSettings(vocab_size=1500, holdout_fraction=0.2)
     settings = dataclasses.replace(
         settings,
@@ -19,7 +19,7 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
             *settings.run,
             ("num_train_steps", 30),
             ("num_warmup_steps", 5),
-            ("length_ramp_steps", 0),  # otherwise each length of the rows is traced again
+            ("length_ramp_steps", 0),  # otherwise TensorFlow traces a graph for each row length
             ("log_steps", 10),
         ),
     )
@@ -41,8 +41,9 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
         assert part in printed
     assert figures["eval_masked_lm_loss"] < 7.3 and figures["eval_next_sentence_count"] > 50  # ln(1500) is 7.31
 
-    asked = []
-    monkeypatch.setattr(documentation_demo, "answer", asked.append)  # the first start asked in a process of its own
+    answered_exports = []
+    # The first start asked the model in a separate process.
+    monkeypatch.setattr(documentation_demo, "answer", answered_exports.append)
     again = documentation_demo.run_demo(workdir, export_dir, settings, sources=iter([]))
-    assert again["eval_loss"] == figures["eval_loss"] and asked == [export_dir]
+    assert again["eval_loss"] == figures["eval_loss"] and answered_exports == [export_dir]
     assert "resumed at step 30" in capfd.readouterr().out

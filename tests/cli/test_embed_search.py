@@ -24,7 +24,7 @@ LINES = ["a b c", "", "d e f", "ab. h", "a b c", "c b a " * 20]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A directory with a model, its export, and texts. Its name has a space."""
+    """A directory with a model, its export, and texts. The directory name has a space."""
     directory = tmp_path_factory.mktemp("my vectors")
     own_layout.write(WEIGHTS, str(directory / "model"))
     sentence_vectors.export_embeddings(str(directory / "model"), str(directory / "export"), Pooling(normalize=True))
@@ -44,7 +44,7 @@ def search(run, place):
     )
 
 
-def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, place):
+def test_embed_writes_a_row_for_each_line_and_search_finds_the_nearest_lines(embed, search, place):
     result = embed(f"--saved_model={place}/export")
     assert result.returncode == 0 and result.stderr == "", result.stderr
     assert "6 vectors of 33 numbers" in result.stdout
@@ -53,11 +53,11 @@ def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, plac
     assert vectors.shape == (6, 33) and np.abs(vectors[0] - vectors[4]).max() < 1e-6
     cosines = vectors @ vectors[3]
     expected = np.argsort(-cosines)[:3]
-    for more in ([f"--vectors={place}/out.npy"], []):
-        found = search("--top_k=3", "--output_format=jsonl", *more, LINES[3], "d")
-        said = f"{place}/texts.txt: 1 texts had more tokens than the model reads; their ends were left out\n"
-        assert found.returncode == 0 and found.stderr == ("" if more else said), found.stderr
-        first, second = map(json.loads, found.stdout.splitlines())
+    for vectors_flag in ([f"--vectors={place}/out.npy"], []):
+        searched = search("--top_k=3", "--output_format=jsonl", *vectors_flag, LINES[3], "d")
+        message = f"{place}/texts.txt: 1 texts had more tokens than the model reads; their ends were left out\n"
+        assert searched.returncode == 0 and searched.stderr == ("" if vectors_flag else message), searched.stderr
+        first, second = map(json.loads, searched.stdout.splitlines())
         assert first["query"] == LINES[3] and second["query"] == "d"
         assert [near["text_number"] for near in first["nearest"]] == [3 + 1, *(expected[1:] + 1)]
         np.testing.assert_allclose([near["cosine"] for near in first["nearest"]], cosines[expected], atol=2e-6)
@@ -66,7 +66,7 @@ def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, plac
     assert table[0] == LINES[3] and table[1].split() == ["1.000", "4", "ab.", "h"]
 
 
-def test_a_model_is_pooled_as_asked_without_an_export_and_from_json_lines(run, place):
+def test_embed_pools_a_model_without_an_export_and_reads_json_lines(run, place):
     with gzip.open(place / "x.jsonl.gz", "wt") as file:
         file.writelines(json.dumps({"body": line}) + "\n" for line in LINES)
     result = run(
@@ -100,18 +100,20 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     monkeypatch.setattr(
         sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"d e f\r\n\xff a"), isatty=lambda: False)
     )
-    piped = search(*flags, "--query_file=-")
-    assert [json.loads(line)["query"] for line in piped.stdout.splitlines()] == ["d e f", "\ufffd a"], piped.stderr
+    from_stdin = search(*flags, "--query_file=-")
+    assert [json.loads(line)["query"] for line in from_stdin.stdout.splitlines()] == ["d e f", "\ufffd a"], (
+        from_stdin.stderr
+    )
     (place / "queries.txt").write_text("d e f\nh\n")
-    filed = search(*flags, f"--query_file={place}/queries.txt")
-    assert piped.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and filed.stdout.count("\n") == 2
-    reading, writing = os.pipe()  # a pipe, such as <(...) of a shell, can be read only once
-    os.write(writing, b"d e f\n" + b"c b a " * 20)
-    os.close(writing)
-    once = search(*flags, f"--query_file=/dev/fd/{reading}")
-    os.close(reading)
-    assert once.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and once.stdout.count("\n") == 2
-    assert "1 queries had more tokens than the model reads" in once.stderr
+    from_file = search(*flags, f"--query_file={place}/queries.txt")
+    assert from_stdin.stdout.splitlines()[0] == from_file.stdout.splitlines()[0] and from_file.stdout.count("\n") == 2
+    read_end, write_end = os.pipe()  # a pipe, such as <(...) of a shell, can be read only once
+    os.write(write_end, b"d e f\n" + b"c b a " * 20)
+    os.close(write_end)
+    from_pipe = search(*flags, f"--query_file=/dev/fd/{read_end}")
+    os.close(read_end)
+    assert from_pipe.stdout.splitlines()[0] == from_file.stdout.splitlines()[0] and from_pipe.stdout.count("\n") == 2
+    assert "1 queries had more tokens than the model reads" in from_pipe.stderr
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
         ),
     ],
 )
-def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flags, parts):
+def test_a_wrong_flag_of_embed_gives_one_line_and_leaves_no_file(embed, place, flags, parts):
     (place / "empty.txt").touch()
     (place / "texts.tsv").write_text("a b c\n")
     (place / "folder.npy").mkdir(exist_ok=True)
@@ -167,7 +169,7 @@ def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flag
         (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"]),
     ],
 )
-def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
+def test_a_wrong_flag_of_search_gives_one_line(search, place, arguments, parts):
     (place / "empty.txt").touch()
     (place / "none.npy").touch()
     np.save(place / "few.npy", np.ones((5, 33), np.float32))
@@ -178,7 +180,7 @@ def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
 def test_ctrl_c_leaves_nothing_half_written(place):
     (place / "many.txt").write_text("a b c d e f\n" * 500_000)
     flags = (f"--init_checkpoint={place}/model", f"--input_file={place}/many.txt", f"--output_file={place}/many.npy")
-    # Tests that a shell starts in the background ignore SIGINT. A command at a terminal does not ignore it.
+    # If a shell starts the tests in the background, their processes ignore SIGINT; a command at a terminal does not.
     process = subprocess.Popen(
         command("embed", *flags),
         text=True,

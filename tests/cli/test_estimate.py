@@ -9,19 +9,19 @@ from tests.cli.test_commands import assert_refused
 BASE = ("estimate", "--config=base", "--max_seq_length=128", "--global_batch_size=256", "--hardware=v5e-8")
 
 
-def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(run, tmp_path):
+def test_estimate_prints_a_table_and_writes_the_same_figures_to_a_file(run, tmp_path):
     path = tmp_path / "estimate.json"
     result = run(*BASE, "--num_train_steps=1000", "--price_per_hour=2", f"--output_file={path}")
     assert result.returncode == 0 and result.stderr == ""
     for part in ("110,106,428", "515.7 MFLOP", "assumed: --utilization"):
         assert part in result.stdout
-    found = json.loads(path.read_text())
-    assert found["parameters"]["total"] == 110_106_428 and found["num_devices"] == 8 and found["rows_at_a_time"] == 32
-    assert f"{found['cost']:,.2f} at 2 a device hour" in result.stdout
-    assert found["config"]["hidden_size"] == 768
+    saved = json.loads(path.read_text())
+    assert saved["parameters"]["total"] == 110_106_428 and saved["num_devices"] == 8 and saved["rows_at_a_time"] == 32
+    assert f"{saved['cost']:,.2f} at 2 a device hour" in result.stdout
+    assert saved["config"]["hidden_size"] == 768
 
 
-def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
+def test_a_recipe_sets_the_values_that_no_flag_sets(run, tmp_path):
     result = run(
         "estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu", "--peak_gflops=70"
     )
@@ -32,8 +32,8 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     assert "with original_long_rows" in result.stdout
     long_rows = run("estimate", "--recipe=original_long_rows", "--config=tiny", "--hardware=l4", "--corpus_words=1e9")
     assert "4.78 (--positions_per_word)" in long_rows.stdout, long_rows.stderr
-    by_the_clock = run("estimate", "--recipe=small_budget", "--hardware=l4")
-    assert " 1.0 hours" in by_the_clock.stdout or " 60.0 minutes" in by_the_clock.stdout, by_the_clock.stderr
+    time_limited = run("estimate", "--recipe=small_budget", "--hardware=l4")
+    assert " 1.0 hours" in time_limited.stdout or " 60.0 minutes" in time_limited.stdout, time_limited.stderr
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
         (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_2(run, flags, parts):
+def test_a_wrong_flag_gives_one_line_and_exit_code_2(run, flags, parts):
     assert_refused(run(*BASE, *flags), *parts)

@@ -1,4 +1,4 @@
-"""`export` refuses flags that have no effect."""
+"""`export` refuses flags without effect, unknown values and surplus arguments."""
 
 import pytest
 
@@ -13,7 +13,7 @@ import pytest
         (["more"], "unexpected argument 'more'"),
     ],
 )
-def test_flags_that_say_nothing_are_refused_in_one_line(run, golden, tmp_path, flags, said):
+def test_flags_without_effect_and_unknown_values_are_refused_in_one_line(run, golden, tmp_path, flags, said):
     model = golden / "huggingface_files" / "encoder"
     result = run("export", f"--workdir={model}", f"--export_dir={tmp_path}/out", *flags)
     assert result.returncode == 2 and said in result.stderr and result.stderr.count("\n") == 1

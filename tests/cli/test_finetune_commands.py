@@ -56,7 +56,7 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     for verb, given in (("predict", [f"--input_file={tmp_path}/unlabelled.tsv"]), ("evaluate", [])):
         refused = run(verb, f"--workdir={workdir}", f"--output_dir={tmp_path}/a file", *given)
         assert_refused(refused, "a file")
-        assert "rows" not in refused.stdout  # refused before the command makes answers
+        assert "rows" not in refused.stdout  # the command refuses before it computes answers
     predict = (
         "predict",
         f"--workdir={workdir}",
@@ -69,9 +69,9 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     assert answered.returncode == 0 and "10 examples" in answered.stdout, answered.stderr
     answers = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     task = registry.find("classification")
-    _, asked = dev_halves.split(task, task.read_file(f"{folder}/dev.tsv", FinetuningConfig()))
-    right = [answers[int(example.guid)]["label"] == example.label for example in asked]
-    assert len(answers) == 10 and sum(right) / len(right) == pytest.approx(accuracy, abs=1e-6)
+    _, reported_examples = dev_halves.split(task, task.read_file(f"{folder}/dev.tsv", FinetuningConfig()))
+    is_correct = [answers[int(example.guid)]["label"] == example.label for example in reported_examples]
+    assert len(answers) == 10 and sum(is_correct) / len(is_correct) == pytest.approx(accuracy, abs=1e-6)
 
 
 def test_all_tasks_are_listed_with_their_files(run):
@@ -98,7 +98,7 @@ def test_all_tasks_are_listed_with_their_files(run):
         ),
     ],
 )
-def test_a_start_that_cannot_be_is_one_line_and_leaves_nothing_behind(run, folder, tmp_path, flags, parts):
+def test_flags_that_cannot_start_a_run_give_one_line_and_leave_no_directory(run, folder, tmp_path, flags, parts):
     given = [flag.format(folder=folder) for flag in flags]
     result = run(
         "finetune",

@@ -1,4 +1,4 @@
-"""Garbage collection and hidden packages around the import of TensorFlow."""
+"""Commands pause garbage collection and hide packages while they import TensorFlow."""
 
 import gc
 import importlib
@@ -11,37 +11,37 @@ from keras_bert_app.cli.common import app
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """The state before the import. The objects that conftest.py froze are frozen again afterwards."""
+    """The state before TensorFlow is imported. Afterwards the fixture freezes all objects again, as conftest.py did."""
     monkeypatch.delitem(sys.modules, "tensorflow")
     gc.unfreeze()
     yield
     gc.freeze()
 
 
-def test_what_is_imported_is_not_looked_through_for_garbage(fresh):
+def test_garbage_collection_skips_the_objects_of_imported_modules(fresh):
     with app._without_collection():
         assert not gc.isenabled()
     assert gc.isenabled() and gc.get_freeze_count() > 100_000
 
 
-def test_an_import_that_fails_leaves_collection_on_and_nothing_out_of_it(fresh):
+def test_an_import_that_fails_leaves_collection_on_and_freezes_nothing(fresh):
     with pytest.raises(ImportError), app._without_collection():
         raise ImportError
     assert gc.isenabled() and not gc.get_freeze_count()
 
 
-def test_a_command_beside_others_leaves_collection_as_it_is():
+def test_a_command_leaves_collection_unchanged_if_tensorflow_is_loaded_already():
     before = gc.get_freeze_count()
     with app._without_collection():
         assert gc.isenabled()
     assert gc.get_freeze_count() == before
 
 
-def test_a_package_that_keras_does_without_is_hidden_during_its_import_alone(monkeypatch):
+def test_a_package_that_keras_does_not_need_is_hidden_only_during_the_import_of_keras(monkeypatch):
     monkeypatch.setattr(app, "_EXTRAS_OF_KERAS", ("wave", "sys"))
     monkeypatch.delitem(sys.modules, "wave", raising=False)
     with app._without_extras_of_keras():
         with pytest.raises(ImportError):
             importlib.import_module("wave")
-        assert importlib.import_module("sys") is sys  # it was loaded before
+        assert importlib.import_module("sys") is sys  # sys was loaded before, so it stays
     assert importlib.import_module("wave").__name__ == "wave"

@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def of_corpus(folder, *more):
+def corpus_flags(folder, *more):
     return (
         "inspect_data",
         f"--corpus_dir={folder}/corpus",
@@ -67,11 +67,13 @@ def examples_of(output):
     return output.split("\n\n")[1:]
 
 
-def test_the_rows_of_a_ramp_are_shown_as_many_and_as_long_as_they_are(run, folder):
-    result = run(*of_corpus(folder, "--max_seq_length=32", "--batch_ramp_steps=6", "--length_ramp_steps=2", "--num=5"))
+def test_each_step_of_a_ramp_is_shown_with_its_own_number_of_rows(run, folder):
+    result = run(
+        *corpus_flags(folder, "--max_seq_length=32", "--batch_ramp_steps=6", "--length_ramp_steps=2", "--num=5")
+    )
     assert result.returncode == 0, result.stderr
-    # The batch ramp starts with an eighth of 8 rows. The length ramp makes rows a quarter, then half as long, and adds
-    # rows.
+    # The batch ramp starts with one row, an eighth of 8. The length ramp divides the row length by 4, then by 2, and
+    # multiplies the number of rows by the same factor.
     places = [re.search(r"step \d+, row \d+ of \d+", example)[0] for example in examples_of(result.stdout)[:5]]
     assert places == [f"step 1, row {row} of 4" for row in range(1, 5)] + ["step 2, row 1 of 2"]
 
@@ -92,7 +94,7 @@ def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):
     assert f"{int(batch['input_mask'][0].numpy().sum())} tokens" in " ".join(shown[8].split())
 
 
-def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run, folder):
+def test_a_step_shows_the_examples_of_its_position_with_and_without_a_checkpoint(run, folder):
     def shown(*flags):
         result = run("inspect_data", f"--workdir={folder}/run", "--num=3", "--statistics_batches=0", *flags)
         assert result.returncode == 0, result.stderr
@@ -102,15 +104,15 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
     position = checkpoint_manifests.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
     assert shown("--step=7") == shown(f"--position={','.join(map(str, position))}") != shown()
     manifest = folder / "run/checkpoints/step-00000007/manifest.json"
-    kept = manifest.read_text()
+    manifest_text = manifest.read_text()
     after_nine = shown("--step=9")
     manifest.unlink()
     (folder / "run/checkpoints/step-00000007").rmdir()
     try:
-        assert shown("--step=9") == after_nine  # without the checkpoint, the position is reached from the beginning
+        assert shown("--step=9") == after_nine  # without the checkpoint, inspect_data counts from step 0
     finally:
         manifest.parent.mkdir()
-        manifest.write_text(kept)
+        manifest.write_text(manifest_text)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
     ],
 )
 def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts):
-    result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
+    result = run(*corpus_flags(folder, *(flag.format(folder=folder) for flag in flags)))
     assert result.returncode == 0, result.stderr
     for part in parts:
         assert part.format(folder=folder) in " ".join(result.stdout.split())
@@ -136,14 +138,14 @@ def test_whole_words_of_chinese_text_without_spaces_are_advised_against(run, fol
     documents = [[f"他们在北京大学学习{chr(0x4E00 + i)}。", "后来他们去了上海。"] for i in range(20)]
     preparation.prepare_corpus(str(tmp_path / "zh"), documents=documents)
     flags = f"--corpus_dir={tmp_path}/zh", "--masking=whole_word", "--num=0", "--statistics_batches=1"
-    result = run(*of_corpus(folder, *flags))
+    result = run(*corpus_flags(folder, *flags))
     assert result.returncode == 0
     assert "--masking=whole_word hides Chinese characters one by one" in result.stderr
     assert "--segmenter=jieba and take --masking=segmented" in result.stderr
 
 
 def test_statistics_and_their_picture_are_written(run, folder, tmp_path):
-    result = run(*of_corpus(folder, f"--output_dir={tmp_path}/new/report", "--color=always"))
+    result = run(*corpus_flags(folder, f"--output_dir={tmp_path}/new/report", "--color=always"))
     assert result.returncode == 0 and "\x1b[" in result.stdout, result.stderr
     statistics = json.loads((tmp_path / "new/report/statistics.json").read_text())
     assert statistics["examples"] == 72 and statistics["settings"]["max_seq_length"] == 29
@@ -176,8 +178,8 @@ def test_statistics_and_their_picture_are_written(run, folder, tmp_path):
         (["surplus"], ["unexpected argument 'surplus'"]),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):
-    result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
+def test_a_wrong_flag_gives_one_line_and_exit_code_2(run, folder, flags, parts):
+    result = run(*corpus_flags(folder, *(flag.format(folder=folder) for flag in flags)))
     assert_refused(result, *(part.format(folder=folder) for part in parts))
 
 
@@ -190,7 +192,7 @@ def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):
         (["--nodo_lower_case"], ["--do_lower_case does not go with --workdir"]),
     ],
 )
-def test_a_flag_against_the_run_is_refused(run, folder, flags, parts):
+def test_a_flag_that_contradicts_the_run_is_refused(run, folder, flags, parts):
     result = run("inspect_data", f"--workdir={folder}/run", *(flag.format(folder=folder) for flag in flags))
     assert_refused(result, *(part.format(folder=folder) for part in parts))
 
@@ -204,8 +206,8 @@ def test_another_corpus_than_the_run_began_with_is_refused(run, folder):
         note.unlink()
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(folder):
-    process = start(*of_corpus(folder, "--num=5000"))
+def test_inspect_data_ends_quietly_when_its_reader_leaves(folder):
+    process = start(*corpus_flags(folder, "--num=5000"))
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(timeout=120) == 0 and process.stderr.read() == b""

@@ -28,7 +28,9 @@ FLAGS = (
     "--hidden_dropout_prob=0",
     "--attention_probs_dropout_prob=0",
 )
-needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), reason="children are listed in /proc")
+needs_proc = pytest.mark.skipif(
+    not pathlib.Path("/proc/self/task").exists(), reason="needs /proc to list the children of a process"
+)
 
 
 def launch(texts, workdir, *more):
@@ -65,7 +67,7 @@ def weights_of(workdir, step):
 @pytest.mark.long
 @needs_proc
 def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):
-    """The final weights are those of one process."""
+    """The final weights equal the weights of a run in one process."""
     workdir = tmp_path / "two"
     process = launch(texts, workdir)
     os.kill(wait_for_step(process, 22)[1], signal.SIGKILL)
@@ -84,7 +86,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     newest = checkpoints.list_checkpoints(str(workdir))[-1]
     assert checkpoints.read_manifest(newest)["step"] == step
 
-    # One process takes the same number of steps with the same schedule.
+    # One process runs with the same schedule and saves a checkpoint at the same step.
     alone = run(
         *pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", f"--save_checkpoints_steps={step}")
     )
@@ -107,12 +109,12 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
         (("--", "pretrain", "--learning_rate=-1"), ["--workdir is missing"]),
     ],
 )
-def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
+def test_a_wrong_command_gives_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
     assert_refused(run_process("launch_workers", *arguments), *parts)
 
 
 class FakeWorkers:
-    """Runs shell scripts as workers. Each script reads its number from $TF_CONFIG."""
+    """Runs two shell scripts as workers. A worker chooses its script by the index in $TF_CONFIG."""
 
     def __init__(self, tmp_path):
         self.tmp_path, self.said = tmp_path, []
@@ -122,7 +124,7 @@ class FakeWorkers:
         return local_cluster.run_workers(["sh", "-c", script], 2, max_restarts, grace_seconds, self.said.append)
 
 
-def test_workers_that_keep_dying_are_given_up_and_the_last_words_are_shown(tmp_path, capfd):
+def test_the_launcher_gives_up_workers_that_keep_dying_and_shows_their_last_line(tmp_path, capfd):
     fake = FakeWorkers(tmp_path)
     assert fake.run("exec sleep 60", "echo what happened >&2; exit 7") == 7
     assert len(fake.said) == 2 and "worker 1 exited with 7 (what happened)" in fake.said[0]
@@ -130,7 +132,7 @@ def test_workers_that_keep_dying_are_given_up_and_the_last_words_are_shown(tmp_p
     assert "worker 1 of 2 exited with 7 (what happened); the same command" in capfd.readouterr().err
 
 
-def test_a_neighbour_of_the_dead_that_fails_is_not_blamed(tmp_path):
+def test_a_worker_that_fails_after_another_was_killed_is_not_blamed(tmp_path):
     fake = FakeWorkers(tmp_path)
     code = fake.run(
         "test -e again && exit 0; sleep 0.3; echo error: no connection >&2; exit 2",
@@ -139,7 +141,7 @@ def test_a_neighbour_of_the_dead_that_fails_is_not_blamed(tmp_path):
     assert code == 0 and len(fake.said) == 1 and "worker 1 was killed by SIGKILL" in fake.said[0]
 
 
-def test_a_fault_of_the_users_is_told_once_and_not_tried_again(tmp_path, capfd, monkeypatch):
+def test_an_error_of_the_user_is_shown_once_and_not_tried_again(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(local_cluster, "_SECONDS_TO_AGREE", 1.0)
     fake = FakeWorkers(tmp_path)
     assert fake.run("sleep 0.3; echo error: bad flag >&2; exit 2", "echo error: bad flag >&2; exit 2") == 2
@@ -165,7 +167,7 @@ def wait_for_files(directory, pattern, count, seconds=60):
 
 
 @needs_proc
-def test_workers_of_a_killed_launcher_are_told_to_stop(tmp_path):
+def test_workers_of_a_killed_launcher_get_sigterm(tmp_path):
     script = (
         f'trap "echo > {tmp_path}/stopped-$$; exit 0" TERM; echo > {tmp_path}/started-$$; while :; do sleep 0.1; done'
     )
@@ -177,5 +179,5 @@ def test_workers_of_a_killed_launcher_are_told_to_stop(tmp_path):
     wait_for_files(tmp_path, "started-*", 2)
     process.kill()
     process.wait()
-    process.stdout.read()  # ends when the chief does
+    process.stdout.read()  # returns when the chief has ended
     wait_for_files(tmp_path, "stopped-*", 2)

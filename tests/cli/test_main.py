@@ -20,7 +20,7 @@ def run_python(*arguments):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["-h"]])
-def test_without_a_verb_it_lists_every_command(monkeypatch, capsys, arguments):
+def test_the_entry_point_without_a_verb_lists_every_command(monkeypatch, capsys, arguments):
     monkeypatch.setattr(sys, "argv", ["keras_bert_app", *arguments])
     entry_point.main()
     printed = capsys.readouterr()
@@ -35,12 +35,12 @@ def test_the_version_is_that_of_the_package(monkeypatch, capsys):
     assert f'version = "{capsys.readouterr().out.strip()}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-def test_the_list_ends_with_exit_code_0():
+def test_the_process_that_prints_the_list_ends_with_exit_code_0():
     result = run_python("keras_bert_app")
     assert result.returncode == 0 and result.stdout == entry_point.overview() + "\n" and not result.stderr
 
 
-def test_the_list_ends_quietly_when_its_reader_leaves():
+def test_the_process_that_prints_the_list_ends_quietly_when_its_reader_leaves():
     process = subprocess.Popen(
         [sys.executable, "-m", "keras_bert_app"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
@@ -49,7 +49,7 @@ def test_the_list_ends_quietly_when_its_reader_leaves():
     process.stderr.close()
 
 
-def test_an_unknown_verb_is_one_line_with_the_nearest_name(monkeypatch, capsys):
+def test_an_unknown_verb_is_refused_in_one_line_with_the_nearest_name(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["keras_bert_app", "pretran", "--workdir=runs/mine"])
     with pytest.raises(SystemExit) as stopped:
         entry_point.main()

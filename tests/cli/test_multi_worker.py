@@ -26,11 +26,11 @@ CONFIG = {
 
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    for listener in sockets:
+        listener.bind(("localhost", 0))
+    ports = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
     return ports
 
 
@@ -90,6 +90,6 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
 @pytest.mark.parametrize(
     "value, part", [('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "not a JSON object")]
 )
-def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):
+def test_tf_config_is_refused_unless_the_strategy_is_multi_worker(run, texts, tmp_path, monkeypatch, value, part):
     monkeypatch.setenv("TF_CONFIG", value)
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--strategy=one_device")), part)

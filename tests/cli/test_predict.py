@@ -1,4 +1,4 @@
-"""The messages of `predict` about files that it cannot answer."""
+"""The messages of `predict` about files from which it reads no example."""
 
 import types
 
@@ -21,7 +21,7 @@ from tests.tasks.texts import written
         ("new.tsv", "", ": holds no example of task classification; plain texts go into --text_file\n"),
     ],
 )
-def test_a_table_without_a_head_line_or_any_line_is_answered_by_advice_that_predict_can_follow(
+def test_a_table_without_a_header_or_without_rows_is_refused_with_advice_for_predict(
     run, monkeypatch, tmp_path, name, content, said
 ):
     settings = FinetuningConfig(task="classification", data_dir="x", header="yes", text_columns=("text",))

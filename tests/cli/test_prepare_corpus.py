@@ -41,7 +41,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture
 def prepare(run):
-    """A function that runs the command in this process."""
+    """A function that runs prepare_corpus in this process."""
     return lambda texts, output_dir, *more: run(
         "prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more
     )
@@ -86,13 +86,13 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
         (["surplus"], ["unexpected argument 'surplus'"]),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_2(prepare, texts, tmp_path, flags, parts):
+def test_a_wrong_flag_gives_one_line_and_exit_code_2(prepare, texts, tmp_path, flags, parts):
     assert_refused(prepare(texts, tmp_path / "out", *flags), *parts)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
 
 
 def test_words_are_counted_as_by_learn_vocab(prepare, run, tmp_path):
-    """prepare_corpus once counted words between spaces, while learn_vocab counted those of BERT's tokenizer."""
+    """prepare_corpus once counted words between spaces, while learn_vocab counted the words of BERT's tokenizer."""
     lines = [f"第{i}个人来了。他又走了！ And so on, {i}. It's over." for i in range(50)]
     (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
     prepared = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")
@@ -103,13 +103,13 @@ def test_words_are_counted_as_by_learn_vocab(prepare, run, tmp_path):
     assert f"from {words} words" in learned.stdout and words == f"{50 * 23:,}"
 
 
-def test_text_with_hardly_a_pair_is_named_as_unfit_for_next_sentence(prepare, tmp_path):
+def test_text_with_few_sentence_pairs_gets_a_warning_about_next_sentence(prepare, tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"only one sentence {i}.\n" for i in range(99)) + "One. Two.\n")
     result = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")
     assert result.returncode == 0 and "too few documents have two sentences" in result.stdout
 
 
-def test_an_empty_corpus_is_refused_with_what_was_seen(prepare, tmp_path):
+def test_an_empty_corpus_is_refused_with_counts_of_files_documents_and_sentences(prepare, tmp_path):
     (tmp_path / "a.txt").touch()
     (tmp_path / "b.txt").write_text("One sentence.\nAnother document.\n")
     result = prepare(tmp_path / "*.txt", tmp_path / "out")
@@ -184,7 +184,7 @@ def uninterrupted(texts, tmp_path_factory):
 
 
 @pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
-def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_again(
+def test_a_killed_run_continues_to_the_same_bytes_and_repeats_no_finished_work(
     texts, tmp_path, finish, uninterrupted, moment
 ):
     process = start(texts, tmp_path / "out")
@@ -200,7 +200,9 @@ def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_agai
 
 
 @pytest.mark.parametrize("number, name", [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, finish, uninterrupted, number, name):
+def test_a_signal_ends_the_run_with_one_line_and_the_run_can_continue(
+    texts, tmp_path, finish, uninterrupted, number, name
+):
     process = start(texts, tmp_path / "out")
     wait_for(tmp_path / "out", "spool/00000.json")
     process.send_signal(number)
@@ -210,7 +212,7 @@ def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, f
     assert "continues an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
 
 
-def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, finish, uninterrupted):
+def test_a_run_with_other_parameters_starts_over_and_says_so(texts, tmp_path, finish, uninterrupted):
     process = start(texts, tmp_path / "out", "--seed=8")
     wait_for(tmp_path / "out", "spool/00001.json")
     process.kill()
@@ -227,8 +229,8 @@ def test_a_second_process_is_refused(prepare, texts, tmp_path):
         assert_refused(prepare(texts, tmp_path / "out"), "another process is preparing a corpus there")
 
 
-def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
-    # A limit on the size of files makes a write fail like a full disk, with another error number.
+def test_a_full_disk_gives_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
+    # A limit on the size of files makes a write fail as a full disk does. Only the error number differs.
     process = start(texts, tmp_path / "out", piece_bytes=1 << 24)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
     _, errors = process.communicate()
@@ -239,7 +241,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-def test_a_corpus_is_made_though_nobody_reads_what_is_printed(texts, tmp_path):
+def test_a_corpus_is_made_although_nobody_reads_the_output(texts, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(

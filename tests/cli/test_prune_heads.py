@@ -26,42 +26,46 @@ def test_a_model_is_written_without_the_heads_that_the_flag_names(run, source, t
 
 
 @pytest.mark.parametrize("text", ["0", "0:", "0:1,", "a:1", "0:-1", ":1"])
-def test_heads_that_are_not_written_as_expected_are_named(run, source, text):
+def test_a_prune_heads_flag_of_another_form_is_refused_with_an_example(run, source, text):
     result = run("convert", f"--input={source}", f"--prune_heads={text}")
     assert result.returncode == 2 and "is not LAYER:HEAD,HEAD; count from 0, as in 0:1,3;2:5" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
 def test_the_command_that_analyze_prints_prunes_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811  fixture
-    workdir, seen = tmp_path / "my run", tmp_path / "seen"
+    workdir, analysis_dir = tmp_path / "my run", tmp_path / "seen"
     shutil.copytree(finished[0], workdir)
     config = json.loads((workdir / "config.json").read_text(encoding="utf-8"))
     config["finetuning"]["precision"] = "bfloat16"
     (workdir / "config.json").write_text(json.dumps(config), encoding="utf-8")
     result = run(
-        "analyze", "--what=head_importance,pruning", f"--workdir={workdir}", f"--output_dir={seen}", "--num_seeds=1"
+        "analyze",
+        "--what=head_importance,pruning",
+        f"--workdir={workdir}",
+        f"--output_dir={analysis_dir}",
+        "--num_seeds=1",
     )
     assert result.returncode == 0, result.stderr
-    found = json.loads((seen / "pruning.json").read_text(encoding="utf-8"))
-    assert found["values"]["difference"] <= 1e-5  # analyze computes both encoders in float32
-    # As in training, one half of dev chooses (here the importance), and the second half is scored.
+    pruning = json.loads((analysis_dir / "pruning.json").read_text(encoding="utf-8"))
+    assert pruning["values"]["difference"] <= 1e-5  # analyze computes both encoders in float32
+    # As in training, one half of dev chooses (here the heads that are removed), and analyze scores the second half.
     assert "importance on 16 dev examples" in result.stdout and "scores on 21 examples" in result.stdout
-    command = next(line for line in found["remarks"] if line.startswith("To write it: "))
+    command = next(line for line in pruning["remarks"] if line.startswith("To write it: "))
     python, _, module, *arguments = shlex.split(command.removeprefix("To write it: "))
     assert module == "keras_bert_app.cli.convert" and command in result.stdout
     result = run("convert", *arguments)
     assert result.returncode == 0 and "heads 2 -> 1: by layer 1" in result.stdout, result.stderr
     result = run("evaluate", f"--workdir={workdir}-pruned")
     assert result.returncode == 0, result.stderr
-    # evaluate scores those of the 37 dev examples that did not choose the weights.
+    # 16 of the 37 dev examples chose the weights, so evaluate scores the other 21.
     assert "21 examples" in result.stdout and FinetunedRun(f"{workdir}-pruned").model.config.head_counts == (1,)
-    assert found["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
-    assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(
-        encoding="utf-8"
-    )
+    assert pruning["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
+    assert pruning["files"] == ["pruning.png"] and pruning["origin"]["weights"] in (
+        analysis_dir / "report.html"
+    ).read_text(encoding="utf-8")
 
 
-def test_what_a_run_has_no_place_for_is_refused(run, finished, tmp_path):  # noqa: F811  fixture
+def test_keep_layers_is_refused_together_with_prune_heads_for_a_run(run, finished, tmp_path):  # noqa: F811  fixture
     result = run(
         "convert",
         f"--input={finished[0]}",

@@ -21,7 +21,7 @@ ENTRIES = [*SPECIAL_PIECES, "[unused0]", "the", "and", *LETTERS, *(f"##{c}" for 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a text and a vocabulary. Its name has a space."""
+    """A folder with texts and a vocabulary. The folder name has a space."""
     folder = tmp_path / "my texts"
     folder.mkdir()
     (folder / "text.txt").write_text(TEXT)
@@ -85,7 +85,7 @@ def test_check_vocab_lists_every_fault_and_exits_with_2(run, folder):
     ]
 
 
-def test_check_vocab_notes_what_no_text_can_give_as_no_fault(run, folder):
+def test_check_vocab_notes_entries_that_no_text_can_give_and_counts_no_fault(run, folder):
     write_vocabulary([*ENTRIES, "The", "##中"], folder / "noted.txt")
     result = run("check_vocab", f"--vocab_file={folder}/noted.txt")
     assert result.returncode == 0 and "usable, 65 entries: 27 within words (##), 1 [unused]" in result.stdout
@@ -103,7 +103,8 @@ def test_check_vocab_reports_on_a_text_in_print_and_in_three_files(run, folder):
     assert result.returncode == 0, result.stderr
     assert "by script" in result.stdout and "f ##e ##v ##e ##r" in result.stdout
     report = json.loads((folder / "a report/report.json").read_text(encoding="utf-8"))
-    # Each of 10 lines has 3 entries, fever in 5 pieces and rash in 4. Each of 5 lines has 中, [文], and, k ##a ##s ##e.
+    # In 10 lines "the", "and" and "the" have one piece each, "fever" has 5 and "rash" 4. In 5 lines 中 and "and" have
+    # one piece each, 文 becomes [UNK], and "Käse" has 4.
     assert (report["words"], report["pieces"], report["unknown_words"]) == (50 + 20, 120 + 35, 5)
     assert "words " in (folder / "a report/report.txt").read_text(encoding="utf-8")
     assert (folder / "a report/report.png").read_bytes().startswith(b"\x89PNG")
@@ -131,11 +132,11 @@ def test_extend_vocab_prints_words_and_saving_and_warns_of_a_larger_table(run, f
 def test_tokenize_prints_each_piece_with_its_place_in_the_original(run, folder):
     result = run("tokenize", f"--vocab_file={folder}/vocab.txt", "Käse 中", "[MASK]\x1b", " ")
     assert result.returncode == 0, result.stderr
-    k, a, mask = ENTRIES.index("k"), ENTRIES.index("##a"), ENTRIES.index("m")
+    k, a, m = ENTRIES.index("k"), ENTRIES.index("##a"), ENTRIES.index("m")
     lines = [line.split() for line in result.stdout.splitlines()]
     assert lines[0] == ["1:", "Käse", "中"] and lines[1] == ["id", "piece", "chars", "bytes", "text"]
     assert [str(k), "k", "0-1", "0-1", "K"] in lines and [str(a), "##a", "1-2", "1-3", "ä"] in lines
-    assert [str(mask), "m", "1-2", "1-2", "M"] in lines and ["2:", "[MASK]\\x1b"] in lines
+    assert [str(m), "m", "1-2", "1-2", "M"] in lines and ["2:", "[MASK]\\x1b"] in lines
     assert lines[-2] == ["no", "pieces"]
     special = run(
         "tokenize", f"--vocab_file={folder}/vocab.txt", "--special_tokens_in_text", "[MASK]", "--output_format=jsonl"
@@ -153,7 +154,7 @@ def test_tokenize_prints_each_piece_with_its_place_in_the_original(run, folder):
     }
 
 
-def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, folder):
+def test_tokenize_splits_long_lines_into_parts_and_reads_bytes_that_are_no_utf8(run, folder):
     long_line = b"the rash " * 20_000
     (folder / "lines.txt").write_bytes(b"and\xff\r\n" + long_line + b"\n\nthe")
     result = run(
@@ -273,13 +274,13 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
         ),
     ],
 )
-def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments, parts):
+def test_a_wrong_flag_or_file_gives_one_line_and_exit_code_2(run, folder, arguments, parts):
     assert_refused(run(*(argument.replace("{}", str(folder)) for argument in arguments)), *parts)
     assert not (folder / "o.txt").exists()
 
 
 def start(*arguments, **more):
-    # Tests that a shell starts in the background ignore SIGINT. A command at a terminal does not ignore it.
+    # If a shell starts the tests in the background, their processes ignore SIGINT; a command at a terminal does not.
     return subprocess.Popen(
         command(*map(str, arguments)),
         stdout=subprocess.PIPE,
@@ -300,7 +301,7 @@ def test_tokenize_answers_a_pipe_line_by_line_and_stops_quietly_at_ctrl_c(folder
     assert process.returncode == 130 and errors == b"interrupted\n"
 
 
-def test_tokenize_ends_quietly_when_its_reader_has_enough(folder):
+def test_tokenize_ends_quietly_when_its_reader_leaves(folder):
     (folder / "much.txt").write_text("the rash and the fever\n" * 20_000)
     process = start("tokenize", f"--vocab_file={folder}/vocab.txt", f"--input_file={folder}/much.txt")
     process.stdout.readline()

@@ -55,7 +55,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("inputs, expected", FAULTS)
-def test_signatures_of_a_pretrained_model_refuse_ids_without_a_meaning(encoder, fill_mask, inputs, expected):
+def test_signatures_of_a_pretrained_model_refuse_invalid_ids(encoder, fill_mask, inputs, expected):
     for ask in (
         lambda: fill_mask["ids"](**inputs),
         lambda: fill_mask["masked_lm"](**inputs, masked_lm_positions=tf.zeros([2, 1], tf.int32)),
@@ -80,9 +80,9 @@ def test_masked_lm_takes_one_position_for_each_token_and_no_other_rows(fill_mask
         fill_mask["masked_lm"](**rows(), masked_lm_positions=tf.constant(positions))
 
 
-def test_right_rows_are_answered_and_so_is_an_empty_batch(model, encoder, fill_mask):
-    whole = fill_mask["masked_lm"](**rows(23), masked_lm_positions=tf.constant([list(range(23))] * 2))
-    assert whole["mlm_logits"].shape == (2, 23, 19)
+def test_valid_rows_and_an_empty_batch_are_answered(model, encoder, fill_mask):
+    longest = fill_mask["masked_lm"](**rows(23), masked_lm_positions=tf.constant([list(range(23))] * 2))
+    assert longest["mlm_logits"].shape == (2, 23, 19)
     empty = {name: values[:0] for name, values in rows().items()}
     assert fill_mask["ids"](**empty)["sequence_output"].shape == (0, 4, 33)
     compiled = tf.function(encoder.__call__, jit_compile=True)
@@ -99,7 +99,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_signatures_of_a_task_refuse_ids_without_a_meaning(task):
+def test_signatures_of_a_task_refuse_invalid_ids(task):
     ids = TASKS[task]().exported["ids"]
     has_groups = ids.input_signature[0].shape.rank == 3
 
@@ -111,7 +111,7 @@ def test_signatures_of_a_task_refuse_ids_without_a_meaning(task):
         asked(rows(input_type_ids=5))
 
 
-def test_sentence_vectors_of_ids_without_a_meaning_are_refused(model):
+def test_sentence_vectors_of_invalid_ids_are_refused(model):
     ids = EmbeddingModule(model.encoder, TOKENIZER, Pooling("mean", max_seq_length=23), (3,)).exported["ids"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="input_type_ids: expected numbers from 0 to"):
         ids(**rows(input_type_ids=5))

@@ -61,13 +61,13 @@ def in_numpy(states, pooling, layer):
 @pytest.mark.parametrize(
     "pooling, layer", [("cls", None), ("mean", 0), ("max", 3), ("mean_max", -1), ("cls_mean", 1), ("mean", -2)]
 )
-def test_vectors_are_the_pooled_states_of_the_layer_and_no_layer_above_it_is_there(model, states, pooling, layer):
+def test_vectors_are_the_pooled_states_of_the_layer_and_higher_layers_are_left_out(model, states, pooling, layer):
     module, _ = sentence_vectors.embedding_module(model, Pooling(pooling, layer))
     number = 2 if layer is None else layer % 4
     rows = tf.ragged.constant(rows_of(TEXTS), dtype=tf.int32)
     ids, mask = rows.to_tensor(), tf.cast(tf.sequence_mask(rows.row_lengths()), tf.int32)
     vectors = module.exported["ids"](ids, mask, tf.zeros_like(ids))["embedding"]
-    np.testing.assert_allclose(vectors, [in_numpy(of_text, pooling, number) for of_text in states], atol=2e-6)
+    np.testing.assert_allclose(vectors, [in_numpy(text_states, pooling, number) for text_states in states], atol=2e-6)
     assert len(module.model_variables) == 5 + 12 * number
     assert module.about.how.layer == number
 
@@ -107,31 +107,31 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
         "modules.json, 1_Pooling/config.json, sentence_bert_config.json say"
     )
     outputs = saved_models.load(written).signatures["serving_default"](text=tf.constant(TEXTS[:4]))
-    means = np.array([of_text[3].mean(0) for of_text in states[:4]])
+    means = np.array([text_states[3].mean(0) for text_states in states[:4]])
     expected = means / np.linalg.norm(means, axis=1, keepdims=True)
     np.testing.assert_allclose(outputs["embedding"], expected, atol=2e-6)
     how = json.loads(open(os.path.join(written, "export.json"), encoding="utf-8").read())["how"]
     assert how == {"pooling": "mean", "layer": 3, "normalize": True, "pool_special_tokens": True, "max_seq_length": 11}
 
 
-def test_flags_go_before_the_files_of_a_folder_and_the_line_says_so(folder, states):
+def test_flags_override_the_files_of_a_folder_and_the_line_says_so(folder, states):
     lines = []
     module, _ = sentence_vectors.embedding_module(str(folder), Pooling("cls", -2, normalize=False), lines.append)
     assert "cls of layer 2" in lines[-1] and lines[-1].endswith("say, but for --pooling, --layer, --normalize")
     vectors = module.exported["serving_default"](tf.constant(TEXTS[:4]))["embedding"]
-    np.testing.assert_allclose(vectors, [of_text[2][0] for of_text in states[:4]], atol=2e-6)
+    np.testing.assert_allclose(vectors, [text_states[2][0] for text_states in states[:4]], atol=2e-6)
     sentence_vectors.embedding_module(str(folder), Pooling("first_last"), lines.append)
     assert "first_last of layers 1 and 3" in lines[-1]
 
 
-def test_a_model_in_a_folder_of_its_own_is_found(folder, tmp_path):
+def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
     write_modules(tmp_path, folder="0_BERT")
     shutil.copytree(folder, tmp_path / "0_BERT")
     module, _ = sentence_vectors.embedding_module(str(tmp_path))
     assert module.about.how == Pooling("mean", 3, normalize=True, pool_special_tokens=True, max_seq_length=11)
 
 
-def test_of_other_models_one_line_says_the_choice_and_the_alternative(model):
+def test_for_other_models_one_line_names_the_choice_and_the_alternative(model):
     lines = []
     sentence_vectors.embedding_module(model, log=lines.append)
     assert lines[-1] == (
@@ -141,7 +141,7 @@ def test_of_other_models_one_line_says_the_choice_and_the_alternative(model):
     )
 
 
-def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
+def test_a_text_has_the_same_vector_alone_and_in_a_batch(live):
     together = live.exported["serving_default"](tf.constant(TEXTS))
     assert live.exported["num_tokens"](tf.constant(TEXTS))["num_tokens"].numpy().tolist() == [
         len(row) for row in rows_of(TEXTS, 100)
@@ -156,7 +156,7 @@ def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
 @pytest.mark.parametrize(
     "how", [Pooling("mean_max", normalize=True), Pooling("first_last", pool_special_tokens=True)], ids=str
 )
-def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, tmp_path, how):
+def test_litert_gives_the_same_vectors_for_batches_of_every_shape(model, tmp_path, how):
     directory = sentence_vectors.export_embeddings(model, str(tmp_path / "vectors"), how, has_litert=True)
     fast = embedding.load_embedder(directory)
     os.remove(os.path.join(directory, "model.tflite"))
@@ -169,7 +169,7 @@ def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, 
     assert fast([b" ".join(text.encode() for text in TEXTS * 9)])[1].all()
 
 
-def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(model, live, tmp_path):
+def test_a_moved_export_gives_the_vectors_of_the_live_model_in_a_fresh_process(model, live, tmp_path):
     written = sentence_vectors.export_embeddings(model, str(tmp_path / "vectors"), Pooling(normalize=True))
     assert os.path.relpath(written, tmp_path) == os.path.join("vectors", "1")
     moved = str(tmp_path / "with space")
@@ -178,8 +178,8 @@ def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(mod
         "import sys, json; from keras_bert_app.vectors import embedding; "
         "print(json.dumps(embedding.load_embedder(sys.argv[1])(json.loads(sys.argv[2]))[0].tolist()))"
     )
-    found = json.loads(run_python(code, moved, json.dumps(TEXTS)))
-    np.testing.assert_allclose(found, live.exported["serving_default"](tf.constant(TEXTS))["embedding"], atol=1e-6)
+    vectors = json.loads(run_python(code, moved, json.dumps(TEXTS)))
+    np.testing.assert_allclose(vectors, live.exported["serving_default"](tf.constant(TEXTS))["embedding"], atol=1e-6)
     about = json.loads(saved_models.read_file(moved, 1, "export.json"))
     assert about["kind"] == "embeddings" and about["max_seq_length"] == 23
     assert about["how"] == {
@@ -194,13 +194,13 @@ def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(mod
     signatures = saved_models.load(moved).signatures
     for name, inputs in about["examples"].items():
         values = {key: tf.constant(value, tf.string if key == "text" else tf.int32) for key, value in inputs.items()}
-        found = signatures[name](**values)
+        outputs = signatures[name](**values)
         if name == "num_tokens":
-            assert found["num_tokens"].numpy().tolist() == [9]
+            assert outputs["num_tokens"].numpy().tolist() == [9]
         elif name == "tokenize":
-            assert found["input_word_ids"].shape == (1, 9) and not found["truncated"].numpy().any()
+            assert outputs["input_word_ids"].shape == (1, 9) and not outputs["truncated"].numpy().any()
         else:
-            assert found["embedding"].shape == (1, 33)
+            assert outputs["embedding"].shape == (1, 33)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +232,6 @@ def test_a_scalar_is_refused(live):
         (Pooling("first_last", 1), "leave one"),
     ],
 )
-def test_a_way_of_pooling_that_the_model_has_not_is_refused(model, how, message):
+def test_a_pooling_that_does_not_fit_the_model_is_refused(model, how, message):
     with pytest.raises(UserError, match=message):
         sentence_vectors.embedding_module(model, how)

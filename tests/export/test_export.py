@@ -92,9 +92,9 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
     live = model({**inputs, "masked_lm_positions": np.array([[1], [3]])})
     constants = {name: tf.constant(values) for name, values in inputs.items()}
     signatures = loaded.signatures
-    found = signatures["ids"](**constants)
+    outputs = signatures["ids"](**constants)
     for name in ("sequence_output", "pooled_output", "nsp_logits"):
-        np.testing.assert_allclose(found[name], live[name], atol=1e-6)
+        np.testing.assert_allclose(outputs[name], live[name], atol=1e-6)
     logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
     np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
     # A position outside its row would read another row of the batch, which may belong to another client.
@@ -153,7 +153,7 @@ def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
     assert run_python(code, exported[1]).strip() == "refused"
 
 
-def test_the_next_export_gets_a_free_version_and_as_many_pieces_as_asked_for(plain_run, tmp_path):  # noqa: F811
+def test_the_next_export_gets_a_free_version_and_top_k_pieces_for_each_mask(plain_run, tmp_path):  # noqa: F811
     (tmp_path / "bert_preprocess" / "4").mkdir(parents=True)
     for top_k in (0, 1000):
         with pytest.raises(UserError, match=f"--top_k={top_k}"):
@@ -165,7 +165,7 @@ def test_the_next_export_gets_a_free_version_and_as_many_pieces_as_asked_for(pla
     assert [len(mask) for mask in masks] == [2, 2]
 
 
-def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(plain_run, tmp_path):  # noqa: F811
+def test_remains_of_a_killed_export_are_removed_and_those_of_others_are_kept(plain_run, tmp_path):  # noqa: F811
     dead = subprocess.Popen(["true"])
     dead.wait()
     here = platform.node()
@@ -173,9 +173,9 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
         (tmp_path / "bert" / f"writing-1-{process}-{here}").mkdir(parents=True)
     (tmp_path / "bert" / "writing-notes").mkdir()
     # In containers, two processes may have the same process number.
-    own = tmp_path / "bert" / f"writing-1-{os.getpid()}-{here}"
-    own.mkdir()
-    (own / "model.tflite").write_bytes(b"of another model")
+    same_process = tmp_path / "bert" / f"writing-1-{os.getpid()}-{here}"
+    same_process.mkdir()
+    (same_process / "model.tflite").write_bytes(b"of another model")
     # A process number of another machine cannot be checked, so a directory that is a day old counts as abandoned.
     for age in ("old", "new"):
         (tmp_path / "bert" / f"writing-1-{dead.pid}-other-{age}").mkdir()
@@ -248,12 +248,12 @@ def test_a_changed_an_added_and_a_missing_file_are_refused_by_name(exported, tmp
         saved_models.load(str(tmp_path / "nothing"))
 
 
-def test_the_ids_export_is_told_apart_when_text_is_asked(exported):
+def test_an_ids_export_that_gets_a_question_with_text_is_refused(exported):
     with pytest.raises(UserError, match="give the export without _ids"):
         answers.fill_mask(exported[2], ["[MASK]"])
 
 
-def test_a_model_without_heads_is_exported_over_ids_alone_and_its_signatures_lack_what_it_lacks(golden, tmp_path):
+def test_a_model_without_heads_is_exported_only_over_ids_and_without_the_outputs_of_missing_heads(golden, tmp_path):
     source = str(golden / "huggingface_files" / "encoder")
     fill_mask, ids_export, _ = export_pretrained(source, str(tmp_path / "encoder"))
     assert fill_mask is None and not (tmp_path / "encoder").exists()

@@ -35,8 +35,8 @@ import json, sys
 from keras_bert_app.export import saved_models
 import tensorflow as tf
 serve = saved_models.load(sys.argv[1]).signatures["serving_default"]
-found = serve(text=tf.constant(json.loads(sys.argv[2])))
-print(json.dumps({name: value.numpy().tolist() for name, value in found.items() if value.dtype != tf.string}))
+outputs = serve(text=tf.constant(json.loads(sys.argv[2])))
+print(json.dumps({name: value.numpy().tolist() for name, value in outputs.items() if value.dtype != tf.string}))
 """
 
 
@@ -57,11 +57,11 @@ def test_a_fresh_process_answers_what_predict_writes(exported, tmp_path):
     file.write_text("sentence\n" + "".join(f"{text}\n" for text in texts))
     FinetunedRun(workdir).predict(str(file), str(tmp_path / "answers"))
     expected = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
-    found = json.loads(run_python(_ASK, raw, json.dumps(texts)))
+    outputs = json.loads(run_python(_ASK, raw, json.dumps(texts)))
     np.testing.assert_allclose(
-        found["probabilities"], [list(prediction["probabilities"].values()) for prediction in expected], atol=1e-6
+        outputs["probabilities"], [list(prediction["probabilities"].values()) for prediction in expected], atol=1e-6
     )
-    assert found["truncated"] == [False, False, False, True]
+    assert outputs["truncated"] == [False, False, False, True]
 
 
 def test_the_ids_export_answers_the_same_from_ids(exported):
@@ -73,11 +73,11 @@ def test_the_ids_export_answers_the_same_from_ids(exported):
         saved_models.load(raw).signatures["ids"](**inputs),
         saved_models.load(ids).signatures["serving_default"](**inputs),
     ]
-    np.testing.assert_array_equal(*(found["probabilities"] for found in outputs))
+    np.testing.assert_array_equal(*(answers["probabilities"] for answers in outputs))
     assert set(saved_models.load(ids).signatures) == {"serving_default"}
 
 
-def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
+def test_an_export_holds_the_files_that_programs_people_and_servers_need(exported):
     directory = pathlib.Path(saved_models.find(exported[1]))
     description = json.loads((directory / "export.json").read_text())
     assert (description["kind"], description["task"], description["labels"], description["max_seq_length"]) == (
@@ -102,14 +102,14 @@ def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
     assert {"export.json", "README.md", "vocab.txt", "config.json", "assets.extra/tf_serving_warmup_requests"} <= names
 
 
-def test_only_fine_tuned_runs_are_taken_for_such(exported, tmp_path):
+def test_only_a_fine_tuned_run_is_recognized_and_exported_as_one(exported, tmp_path):
     assert is_finetuned(exported[0]) and not is_finetuned(tmp_path)
     with pytest.raises(UserError, match="holds no fine-tuning run"):
         export_finetuned(str(tmp_path), str(tmp_path / "out"))
     assert not os.path.exists(tmp_path / "out")
 
 
-def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(exported):
+def test_a_single_checkpoint_of_a_fine_tuned_run_and_an_empty_export_name_are_refused(exported):
     (best,) = checkpoints.best_checkpoints(exported[0])
     with pytest.raises(
         UserError,
@@ -122,7 +122,7 @@ def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(ex
         export_finetuned(exported[0], "/")
 
 
-def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
+def test_vectors_of_several_seeds_are_those_of_the_best_seed(exported, tmp_path):
     shutil.copytree(exported[0], tmp_path / "seeds" / "seed-3")
     values = {"metric": "accuracy", "runs": [{"seed": 3, "best": {"score": 0.9}}, {"seed": 4, "failed": "step 1"}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
@@ -133,7 +133,7 @@ def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
     np.testing.assert_array_equal(*vectors)
 
 
-def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_path):
+def test_scores_and_tuned_values_are_ignored_if_they_belong_to_other_weights(exported, tmp_path):
     shutil.copytree(exported[0], tmp_path / "run")
     path = tmp_path / "run" / "results.json"
     results_of_run = {**json.loads(path.read_text()), "tuned": {"n_best_size": 3}}
@@ -178,7 +178,7 @@ def test_a_program_in_c_gets_the_same_probabilities(exported, tmp_path):
     np.testing.assert_allclose([float(line) for line in done.stdout.split()], expected[0], atol=1e-6)
 
 
-def test_a_fine_tuned_run_is_exported_for_its_task_and_can_be_for_its_vectors(run, exported, tmp_path):  # noqa: F811
+def test_a_fine_tuned_run_is_exported_for_its_task_or_for_vectors(run, exported, tmp_path):  # noqa: F811
     result = run("export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/my task")
     assert result.returncode == 0 and result.stdout == (
         f"exported {tmp_path}/my task/1\nexported {tmp_path}/my task_ids/1\n"

@@ -58,7 +58,7 @@ def test_fine_tuned_heads_give_the_same_answers(task, labels, inputs, shape):
     check_same(lambda execution: IdsModule(finetuned_export._module(run, inputs, 4, execution)), rows(*shape))
 
 
-def test_what_has_no_place_in_litert_is_refused_in_a_line():
+def test_a_model_with_an_op_that_litert_lacks_is_refused_in_one_line():
     class Words(tf.Module):
         def __init__(self):
             super().__init__()

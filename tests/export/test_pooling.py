@@ -63,6 +63,6 @@ def test_layers_are_counted_from_the_embeddings_up_and_from_the_top_down():
         ("sum", None, "first_last"),
     ],
 )
-def test_what_cannot_be_pooled_is_refused(name, layer, message):
+def test_an_unknown_pooling_or_a_missing_layer_is_refused(name, layer, message):
     with pytest.raises(UserError, match=message):
         pooling.layers_read(name, layer, 3)

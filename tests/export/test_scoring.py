@@ -55,7 +55,7 @@ def test_a_text_is_scored_by_masking_each_of_its_pieces_in_turn(model, monkeypat
         np.testing.assert_allclose(outputs["score"][index], sum(expected), atol=1e-4)
 
 
-def test_the_mask_written_in_a_text_that_is_scored_is_ordinary_text(module):
+def test_a_mask_in_a_scored_text_is_ordinary_text(module):
     outputs = module.exported["pseudo_log_likelihood"](tf.constant(["a [MASK]"]))
     assert outputs["tokens"][0].numpy().tolist() == [b"a", b"[", b"[UNK]", b"]"]
 
@@ -70,7 +70,7 @@ def test_odd_batches_are_scored(module, texts):
     assert pairs["is_next_probability"].shape == (len(texts),) and np.isfinite(pairs["is_next_probability"]).all()
 
 
-def test_next_sentence_is_the_live_models_and_pairs_lose_the_end_of_the_longer_text(model, module):
+def test_next_sentence_equals_the_live_model_and_pairs_lose_the_end_of_the_longer_text(model, module):
     firsts = ["a b", "", "ab. " * 9, "a b c d e f g h a b c", "d"]
     seconds = ["c d", "c", "d", "h g f e d c b a h g", "e f " * 20]
     outputs = module.exported["next_sentence"](tf.constant(firsts), tf.constant(seconds))
@@ -88,25 +88,29 @@ def test_a_pair_of_unequal_batches_is_refused(module):
         module.exported["next_sentence"](tf.constant(["a", "b"]), tf.constant(["c"]))
 
 
-def test_masks_are_filled_alike_in_one_part_and_in_many(model, module, monkeypatch):
+def test_masks_get_the_same_pieces_in_one_part_and_in_many(model, module, monkeypatch):
     texts = tf.constant(["[MASK] a [MASK]", "b", "[MASK] " * 30])
-    whole = module.exported["serving_default"](texts)
-    assert whole["tokens"].shape == (3, 21, 3) and whole["truncated"].numpy().tolist() == [False, False, True]
-    assert [int((row[:, 0] != b"").sum()) for row in whole["tokens"].numpy()] == [2, 0, 21]
+    in_one_part = module.exported["serving_default"](texts)
+    assert in_one_part["tokens"].shape == (3, 21, 3) and in_one_part["truncated"].numpy().tolist() == [
+        False,
+        False,
+        True,
+    ]
+    assert [int((row[:, 0] != b"").sum()) for row in in_one_part["tokens"].numpy()] == [2, 0, 21]
     monkeypatch.setattr(fill_mask_signatures, "_MASKS_AT_A_TIME", 5)
     parts = fill_mask_signatures.FillMaskModule(model, TOKENIZER, top_k=3)
     in_parts = parts.exported["serving_default"](texts)
-    assert (in_parts["tokens"].numpy() == whole["tokens"].numpy()).all()
-    np.testing.assert_allclose(in_parts["probabilities"], whole["probabilities"], atol=1e-6)
+    assert (in_parts["tokens"].numpy() == in_one_part["tokens"].numpy()).all()
+    np.testing.assert_allclose(in_parts["probabilities"], in_one_part["probabilities"], atol=1e-6)
 
 
-def test_examples_of_every_signature_work_as_they_stand(module):
+def test_the_example_of_every_signature_runs_unchanged(module):
     assert set(module.about.examples) == set(module.exported)
     for name, inputs in module.about.examples.items():
         module.exported[name](**{key: tf.constant(value) for key, value in inputs.items()})
 
 
-def test_parts_are_joined_in_order_and_nothing_gives_nothing():
+def test_parts_are_joined_in_order_and_no_items_give_empty_results():
     specs = [tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int32)]
 
     @tf.function

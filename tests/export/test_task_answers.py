@@ -1,4 +1,4 @@
-"""Exports of tasks answer raw text as the task's own code, which `predict` uses, answers files."""
+"""Exports of tasks give the same answers to raw text as the task's own code, which `predict` uses for files."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def examples_of(*texts_of_examples):
 @pytest.mark.parametrize(
     "settings", [{}, {"long_documents": "head_tail"}, {"long_documents": "hierarchical", "max_windows": 3}], ids=str
 )
-def test_classes_of_texts_are_those_of_predict_however_long_texts_are_read(settings):
+def test_classes_of_texts_are_those_of_predict_for_every_setting_of_long_documents(settings):
     finetuned = untrained("classification", ("x", "y", "z"), **settings)
     module = SequenceModule(finetuned, ["text"])
     answers = module.exported["serving_default"](tf.constant(TEXTS))
@@ -81,7 +81,7 @@ def test_label_sets_numbers_and_pairs_are_those_of_predict():
     assert chosen == [tuple(prediction["labels"]) for prediction in expected] and len(set(chosen)) > 1
 
 
-def test_choices_are_those_of_predict_and_an_empty_one_is_none():
+def test_choices_are_those_of_predict_and_an_empty_choice_does_not_count():
     finetuned = untrained("dream")
     words = [text or "a" for text in texts(69, 6, seed=3)]
     examples = [
@@ -147,8 +147,8 @@ def test_long_texts_are_tagged_in_windows_and_no_word_is_left_out(tagger):
     assert answers["num_windows"].numpy().tolist() == [14, 1] and not answers["truncated"].numpy().any()
     assert (answers["word_probabilities"].numpy()[0] > 0).all()
     assert strings(answers["words"])[1] == ["the", "river"] + [""] * 78
-    # Words in the middle of a long text have the same context on both sides. Their answers therefore repeat with the
-    # text, up to the edges of the windows.
+    # Two windows cover 20 words. The first 12 words have most context in these windows anyway, so the limit does not
+    # change their answers.
     few = TaggingModule(tagger[0], max_windows=2).exported["serving_default"](tf.constant(["the river was cold " * 20]))
     assert few["truncated"].numpy().tolist() == [True] and few["num_windows"].numpy().tolist() == [2]
     tagged = few["word_probabilities"].numpy()[0] > 0
@@ -156,7 +156,7 @@ def test_long_texts_are_tagged_in_windows_and_no_word_is_left_out(tagger):
     np.testing.assert_allclose(few["word_probabilities"][0, :12], answers["word_probabilities"][0, :12], atol=1e-6)
 
 
-def test_entities_are_those_of_the_tags_and_stand_in_the_text(tagger):
+def test_entities_are_those_of_the_tags_and_have_their_offsets_in_the_text(tagger):
     _, module = tagger
     inputs = ["Anna O'Neil saw the river in Paris, the cold (river)!", "", "北京 anna's it's", *texts(9, 12, seed=5)]
     answers = module.exported["serving_default"](tf.constant(inputs))
@@ -164,8 +164,8 @@ def test_entities_are_those_of_the_tags_and_stand_in_the_text(tagger):
     labels = strings(answers["entity_labels"])
     count = 0
     for at, text in enumerate(inputs):
-        own = [tag for tag, word in zip(tags[at], words[at], strict=True) if word]
-        spans = entities.spans(own)
+        word_tags = [tag for tag, word in zip(tags[at], words[at], strict=True) if word]
+        spans = entities.spans(word_tags)
         count += len(spans)
         assert [label for label in labels[at] if label] == [kind for kind, _, _ in spans]
         for number, (_, first, last) in enumerate(spans):
@@ -234,7 +234,7 @@ def test_answers_to_questions_are_those_of_predict_with_all_their_n_best(task, n
     assert serve(tf.constant([], tf.string), tf.constant([], tf.string))["answer"].shape == [0]
 
 
-def test_what_parts_of_a_row_may_keep_is_what_features_keep():
+def test_kept_lengths_equal_those_of_features_truncated():
     generator = np.random.default_rng(0)
     for count in (1, 2, 3):
         lengths, room = generator.integers(0, 23, [count, 200]), generator.integers(0, 30, 200)

@@ -43,28 +43,28 @@ class Killed(BaseException):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """(directory of the small model's exports, its content before each rename to a final name)."""
-    place, rename, seen = tmp_path_factory.mktemp("exports"), tf.io.gfile.rename, []
+    export_dir, rename, contents = tmp_path_factory.mktemp("exports"), tf.io.gfile.rename, []
     model = tmp_path_factory.mktemp("models") / "small"
     own_layout.write(WEIGHTS, str(model))
 
     def observed(source, target, **options):
-        seen.append(listing(place))
+        contents.append(listing(export_dir))
         return rename(source, target, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tf.io.gfile, "rename", observed)
-        export_pretrained(str(model), str(place / "bert"))
-    return place, seen
+        export_pretrained(str(model), str(export_dir / "bert"))
+    return export_dir, contents
 
 
-def test_no_directory_gets_its_name_before_all_are_whole(exported):
-    place, seen = exported
-    seen = [before for before in seen if before.keys() == set(NAMES)]
-    assert seen[-3] == dict.fromkeys(NAMES, [f"writing-1-{os.getpid()}-{platform.node()}"])
-    assert listing(place) == dict.fromkeys(NAMES, ["1"])
+def test_no_directory_gets_its_final_name_before_all_are_complete(exported):
+    export_dir, contents = exported
+    contents = [before for before in contents if before.keys() == set(NAMES)]
+    assert contents[-3] == dict.fromkeys(NAMES, [f"writing-1-{os.getpid()}-{platform.node()}"])
+    assert listing(export_dir) == dict.fromkeys(NAMES, ["1"])
 
 
-def test_an_export_that_fails_between_two_names_leaves_none(tmp_path, monkeypatch):
+def test_an_export_that_fails_between_two_renames_leaves_no_directory(tmp_path, monkeypatch):
     rename, places = tf.io.gfile.rename, [tmp_path / "bert_ids", tmp_path / "bert"]
 
     def failing(source, target, **options):
@@ -79,14 +79,14 @@ def test_an_export_that_fails_between_two_names_leaves_none(tmp_path, monkeypatc
     assert listing(tmp_path) == {"bert": [], "bert_ids": []}
 
 
-def test_the_next_export_completes_one_that_was_killed_between_two_names(exported, tmp_path):
+def test_the_next_export_completes_one_that_was_killed_between_two_renames(exported, tmp_path):
     for name in NAMES:
         shutil.copytree(exported[0] / name, tmp_path / name)
     dead = subprocess.Popen(["true"])
     dead.wait()
     writing = f"writing-1-{dead.pid}-{platform.node()}"
-    # This is the state after a kill: the ids export has its name, the raw-text export is whole, and the preprocessor is
-    # not.
+    # This is the state after a kill. The ids export has its final name. The raw-text export is complete, with its
+    # temporary name. The preprocessor is incomplete.
     for name in ("bert", "bert_preprocess"):
         (tmp_path / name / "1").rename(tmp_path / name / writing)
     (tmp_path / "bert_preprocess" / writing / "manifest.json").unlink()
@@ -96,13 +96,15 @@ def test_the_next_export_completes_one_that_was_killed_between_two_names(exporte
     saved_model_files.check_manifest(str(tmp_path / "bert" / "1"))
 
 
-def test_versions_of_another_kind_or_task_are_not_followed_by_a_new_one(tmp_path, monkeypatch):
+def test_a_new_version_of_another_kind_or_task_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(finetuned_export, "FinetunedRun", lambda *_: untrained("cola", ("0", "1")))
     own_layout.write(WEIGHTS, str(tmp_path / "model"))
     for version, about in (("1", {"kind": "fill_mask"}), ("2", {"kind": "classification", "task": "sst-2"})):
         (tmp_path / "moods" / version).mkdir(parents=True)
         (tmp_path / "moods" / version / "export.json").write_text(json.dumps(about))
-    there = f"--export_dir: {tmp_path}/moods/2 is of kind 'classification' for task 'sst-2', and the new version would"
+    message = (
+        f"--export_dir: {tmp_path}/moods/2 is of kind 'classification' for task 'sst-2', and the new version would"
+    )
     exports = (
         (lambda path: export_pretrained(str(tmp_path / "model"), path), "'fill_mask'"),
         (lambda path: sentence_vectors.export_embeddings(str(tmp_path / "model"), path), "'embeddings'"),
@@ -111,7 +113,7 @@ def test_versions_of_another_kind_or_task_are_not_followed_by_a_new_one(tmp_path
     for export, kind in exports:
         with pytest.raises(UserError) as error:
             export(str(tmp_path / "moods"))
-        assert str(error.value) == f"{there} be of kind {kind}; give another --export_dir"
+        assert str(error.value) == f"{message} be of kind {kind}; give another --export_dir"
     assert sorted(os.listdir(tmp_path)) == ["model", "moods"] and listing(tmp_path)["moods"] == ["1", "2"]
     saved_models.refuse_another_kind(str(tmp_path / "moods"), "classification", "sst-2")
     for content in ("", "[]", "{}", '{"kind": 5}', '{"kind": "fill_mask", "task": null}'):

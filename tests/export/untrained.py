@@ -1,4 +1,4 @@
-"""Task models with random weights. They replace a tasks.scoring.FinetunedRun without a training run."""
+"""Task models with random weights. They replace tasks.scoring.FinetunedRun, so that no test must train a run."""
 
 import types
 
@@ -76,7 +76,7 @@ def predictions(finetuned, examples):
 
 
 def texts(count, most_words, seed=0):
-    """Makes texts of known and unknown words. Some of them are empty."""
+    """Makes texts of known and unknown words. Some texts are empty."""
     generator = np.random.default_rng(seed)
     words = [word.removeprefix("##") for word in WORDS] + ["unknown"]
     return [" ".join(generator.choice(words, generator.integers(0, most_words + 1))) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""The shown examples and their statistics, against batches that were made by hand and against a plain loop."""
+"""The examples shown equal lines written by hand, and their statistics equal those of a plain loop."""
 
 import collections
 import dataclasses
@@ -19,7 +19,7 @@ PLAIN = reading.Look(color=False, width=200)
 
 
 def batch_of(shown, predictions, type_ids, seq_length=13, slots=5, label=0):
-    """A batch of one row with the pieces `shown`. predictions: dict position -> label piece."""
+    """Makes a batch of one row with the pieces `shown`. `predictions` maps each position to its label piece."""
 
     def padded(values, size):
         return np.array([list(values) + [0] * (size - len(values))], np.int32)
@@ -47,7 +47,7 @@ def shown_lines(batch, objective, look=PLAIN):
     return reading.example_lines(batch, 0, TOKENIZER, objective, "step 1", look)
 
 
-def test_a_pair_is_shown_as_pieces_with_the_truth_beside_what_is_hidden():
+def test_a_pair_is_shown_as_pieces_with_the_label_at_each_predicted_position():
     head, a, b = shown_lines(PAIR, "nsp")
     assert head == (
         "step 1; B is random text; 11 tokens: [CLS] 4 [SEP] 4 [SEP]; 4 predictions: 2 hidden, 1 kept, 1 random"
@@ -64,7 +64,7 @@ def test_a_row_of_one_segment_keeps_its_inner_separators():
     assert a == "  A  [CLS] cat [SEP] [MASK→\u2068שלום\u2069] 文 [SEP]"
 
 
-def test_segments_and_kinds_have_colours_of_their_own():
+def test_special_pieces_segments_and_kinds_of_predictions_have_different_colours():
     _, a, b = shown_lines(PAIR, "nsp", reading.Look(color=True, width=200))
     styles = {text: a.split(text)[0].rsplit("\x1b[", 1)[1] for text in ("[CLS]", "cat\x1b", "[MASK→sat]", "[dog→cat]")}
     styles.update({text: b.split(text)[0].rsplit("\x1b[", 1)[1] for text in ("[=##s]", "中")})
@@ -101,9 +101,9 @@ def random_batch(generator, rows=53, seq_length=29, slots=7):
 
 @pytest.fixture(scope="module")
 def counted():
-    """(batches, their statistics)."""
+    """Returns (batches, their statistics)."""
     generator = np.random.RandomState(5)
-    batches = [random_batch(generator) for _ in range(100)]  # more rows than the counter takes in one call
+    batches = [random_batch(generator) for _ in range(100)]  # more rows than the counter collects before it counts them
     run = PretrainingConfig(max_seq_length=29, max_predictions_per_seq=7)
     counter = Counter(TOKENIZER, run, ["corpus"], (0, 0, 0))
     for number, batch in enumerate(batches, start=1):
@@ -154,7 +154,7 @@ def test_counts_are_those_of_a_plain_loop(counted):
     assert statistics["random_or_swapped_share"] == np.mean([batch["next_sentence_labels"] for batch in batches])
 
 
-def test_shorter_rows_of_a_ramp_are_counted_as_the_rows_that_they_are():
+def test_the_shorter_rows_of_a_length_ramp_have_the_statistics_of_a_run_with_their_length():
     generator = np.random.RandomState(9)
     batches = [random_batch(generator) for _ in range(4)]
     run = PretrainingConfig(max_seq_length=4 * batches[0]["input_mask"].shape[1], max_predictions_per_seq=29)
@@ -172,7 +172,7 @@ def test_shorter_rows_of_a_ramp_are_counted_as_the_rows_that_they_are():
 
 def test_a_ramp_by_the_clock_has_the_share_of_the_last_checkpoint_before_the_step(monkeypatch):
     shares = []
-    monkeypatch.setattr(source.pretraining_data, "training_batches", lambda *seen: shares.append(seen[-1]()) or [])
+    monkeypatch.setattr(source.pretraining_data, "training_batches", lambda *args: shares.append(args[-1]()) or [])
     run = source.Source(None, None, {}, {}, {}, {10: 0.05, 20: 0.3})
     for step in (5, 10, 19, 20, 100):
         assert list(source.batches(run, (0, 0, 0), step)) == []
@@ -205,13 +205,13 @@ def test_quantiles_are_those_of_the_sorted_values():
     ],
 )
 def test_positions_tell_how_many_rows_each_corpus_gave(before, after, rows, blocks):
-    found, found_blocks = rows_by_corpus(before, after, 32)
-    assert found.tolist() == rows and found_blocks == blocks
+    actual, actual_blocks = rows_by_corpus(before, after, 32)
+    assert actual.tolist() == rows and actual_blocks == blocks
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_the_table_and_the_picture_come_out(counted, objective):
+def test_the_table_and_the_picture_are_made_without_a_warning(counted, objective):
     statistics = {**counted[1], "sentence_objective": objective, "corpora": {"one": 0.25, "two": 0.75}}
     if objective == "none":
         del statistics["b_length"], statistics["random_or_swapped_share"]

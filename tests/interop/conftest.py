@@ -63,11 +63,11 @@ def config(request):
     return CONFIGS[request.param]
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """Asserts that two Weights are the same, with tensors bit for bit."""
-    assert found.tensors.keys() == expected.tensors.keys()
+    assert actual.tensors.keys() == expected.tensors.keys()
     for path, tensor in expected.tensors.items():
-        np.testing.assert_array_equal(found.tensors[path], tensor, err_msg=path)
-    assert found.config == expected.config
-    assert found.vocabulary == expected.vocabulary
-    assert (found.task, found.labels) == (expected.task, expected.labels)
+        np.testing.assert_array_equal(actual.tensors[path], tensor, err_msg=path)
+    assert actual.config == expected.config
+    assert actual.vocabulary == expected.vocabulary
+    assert (actual.task, actual.labels) == (expected.task, expected.labels)

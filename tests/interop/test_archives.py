@@ -31,7 +31,7 @@ def test_a_model_in_an_archive_is_read_like_its_directory(tmp_path, kind, top):
 
 
 def tar_of(path, *members):
-    """Writes a tar file of members (name, content or type of a TarInfo)."""
+    """Writes a tar file. Each member is a tuple (name, content of a file, or the type of any other TarInfo)."""
     with tarfile.open(path, "w") as archive:
         for name, content in members:
             member = tarfile.TarInfo(name)
@@ -57,7 +57,7 @@ def tar_of(path, *members):
         ("device", tarfile.CHRTYPE),
     ],
 )
-def test_a_link_or_a_way_out_is_refused_and_nothing_is_written_outside(tmp_path, monkeypatch, name, content):
+def test_a_link_or_a_path_out_of_a_tar_file_is_refused_and_no_file_is_kept(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     os.mkdir(tmp_path / "temporary")
     with (
@@ -69,7 +69,7 @@ def test_a_link_or_a_way_out_is_refused_and_nothing_is_written_outside(tmp_path,
     assert not os.path.exists("/tmp_outside.txt")
 
 
-def test_a_zip_with_a_link_or_a_way_out_is_refused(tmp_path):
+def test_a_link_or_a_path_out_of_a_zip_file_is_refused(tmp_path):
     for number, (name, mode) in enumerate([("../x", 0o100644), ("/x", 0o100644), ("link", 0o120777)]):
         path = str(tmp_path / f"{number}.zip")
         with zipfile.ZipFile(path, "w") as archive:
@@ -90,7 +90,7 @@ def test_an_archive_that_grows_more_than_any_model_is_refused_before_it_is_unpac
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".tar"])
-def test_an_archive_of_countless_directories_is_refused_on_the_way(tmp_path, suffix):
+def test_an_archive_with_too_many_directories_is_refused(tmp_path, suffix):
     path = str(tmp_path / f"many{suffix}")
     names = [f"d{number}/" for number in range(2_000)]
     if suffix == ".zip":
@@ -107,7 +107,7 @@ def test_an_archive_of_countless_directories_is_refused_on_the_way(tmp_path, suf
     "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no archive"]
 )
 @pytest.mark.parametrize("kind, suffix", [("zip", ".zip"), ("gztar", ".tar.gz")])
-def test_a_damaged_archive_is_refused_in_a_line(tmp_path, kind, suffix, damage):
+def test_a_damaged_archive_is_refused(tmp_path, kind, suffix, damage):
     path = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "google_tf1_tiny"))
     assert path.name.endswith(suffix)
     path.write_bytes(damage(path.read_bytes()))
@@ -121,8 +121,8 @@ def test_a_flipped_bit_in_the_weights_is_never_loaded(tmp_path, kind):
         shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "huggingface_files" / "pretraining")
     )
     content = path.read_bytes()
-    for place in range(len(content) // 7, len(content), len(content) // 7):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    for position in range(len(content) // 7, len(content), len(content) // 7):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
         try:
             loaded, _ = load.load_weights(str(path))
         except UserError as error:
@@ -133,7 +133,7 @@ def test_a_flipped_bit_in_the_weights_is_never_loaded(tmp_path, kind):
                 np.testing.assert_array_equal(loaded.tensors[name], tensor)
 
 
-def test_a_name_of_gigabytes_is_refused_before_it_is_read(tmp_path):
+def test_a_member_name_of_gigabytes_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "bomb.tar.gz"
     header = tarfile.TarInfo("././@LongLink")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 31

@@ -47,7 +47,7 @@ def test_a_directory_that_is_not_empty_and_a_remote_one_are_refused(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_files_that_another_program_puts_into_the_directory_meanwhile_are_kept(tmp_path):
+def test_files_that_another_program_puts_into_the_directory_in_the_meantime_are_kept(tmp_path):
     directory = tmp_path / "model"
     directory.mkdir()
     with pytest.raises(OSError), written_whole(directory):

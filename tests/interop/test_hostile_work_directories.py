@@ -1,4 +1,4 @@
-"""Tests that a work directory from an unknown source is refused in one line, also inside an archive."""
+"""Tests that a hostile work directory is refused in one line, also inside an archive."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def time_limit():
     """Ends a test whose reader waits for a pipe."""
 
     def stop(*_):
-        raise TimeoutError("the reader waits for ever")
+        raise TimeoutError("the reader did not end within 20 seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(20)
@@ -51,7 +51,7 @@ def change_config(directory, **values):
 
 
 def seal(directory, **values):
-    """Writes the manifest of the checkpoint again, with a correct sha256 of the manifest and of the files."""
+    """Writes the manifest of the checkpoint again, with `values` and a correct sha256 of the manifest and the files."""
     step = directory / STEP
     path = step / "manifest.json"
     manifest = {name: value for name, value in json.loads(path.read_text()).items() if name != "sha256"}
@@ -83,7 +83,7 @@ def refusal(directory, kind):
         (FLOAT, (1 << 33, 3), "is not of the 64 bytes"),
     ],
 )
-def test_an_index_that_would_end_the_process_is_refused(workdir, kind, dtype, shape, named):
+def test_an_index_that_would_crash_the_process_is_refused(workdir, kind, dtype, shape, named):
     write_index(workdir / STEP / "checkpoint", (WORDS, dtype, shape, 0, 64))
     seal(workdir)
     assert named in refusal(workdir, kind)
@@ -139,7 +139,7 @@ def test_weights_of_a_head_that_config_json_does_not_describe_are_refused(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.txt", f"{STEP}/manifest.json", f"{STEP}/checkpoint.index"])
-def test_a_pipe_in_the_place_of_a_file_is_refused_and_blocks_nothing(workdir, name):
+def test_a_pipe_with_the_name_of_a_file_is_refused_and_does_not_block(workdir, name):
     (workdir / name).unlink()
     os.mkfifo(workdir / name)
     assert "is not a regular file" in refusal(workdir, "directory")
@@ -152,7 +152,7 @@ def test_a_link_that_leads_out_of_the_directory_is_refused(workdir, name):
     (workdir / name).symlink_to(outside)
     assert "a link that leads out of the directory" in refusal(workdir, "directory")
     (workdir / name).unlink()
-    (workdir / name).symlink_to(pathlib.Path(name).name)  # A link to itself.
+    (workdir / name).symlink_to(pathlib.Path(name).name)  # This link leads to itself.
     refusal(workdir, "directory")
 
 
@@ -174,7 +174,7 @@ def test_a_config_json_of_gigabytes_is_refused_before_it_is_read(workdir):
 
 
 def finetuned_run(directory, config=CONFIGS["one_layer"], **notes):
-    """A fine-tuned run with the weights of a work directory, and a head that they do not have."""
+    """Turns a work directory into a fine-tuned run. Its config.json describes a head that its weights lack."""
     run = FinetuningConfig(task="cola", data_dir="x", max_seq_length=17)
     notes = {"head": HEAD, "labels": ["a", "b"], "inputs": ["text"], **notes}
     vocabulary = (directory / "vocab.txt").read_bytes()
@@ -197,7 +197,7 @@ def test_a_hostile_index_of_a_fine_tuned_run_is_refused(workdir):
 
 
 @pytest.mark.parametrize("absent", ["head", "labels"])
-def test_a_fine_tuned_run_without_its_notes_is_refused(workdir, absent):
+def test_a_fine_tuned_run_without_head_or_labels_is_refused(workdir, absent):
     finetuned_run(workdir)
     path = workdir / "config.json"
     path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != absent}))
@@ -205,7 +205,7 @@ def test_a_fine_tuned_run_without_its_notes_is_refused(workdir, absent):
         FinetunedRun(str(workdir))
 
 
-def test_a_run_does_not_go_on_from_weights_alone(workdir):
+def test_a_run_cannot_continue_from_weights_alone(workdir):
     with pytest.raises(UserError, match="holds only weights, from which no run can continue"):
         checkpoints.restore(str(workdir / STEP), load.load_pretrained(str(workdir)), optimizer=object())
 
@@ -233,7 +233,7 @@ def test_a_checkpoint_of_integers_is_refused(workdir):
         {"runs": [{"seed": 1, "best": {"score": 1.0}}], "metric": "f1", "degenerate_seeds": 5},
     ],
 )
-def test_results_that_no_seeds_wrote_are_those_of_another_program(tmp_path, values):
+def test_a_results_json_that_no_run_of_several_seeds_writes_is_ignored(tmp_path, values):
     (tmp_path / "results.json").write_text(json.dumps(values))
     assert seeds.best(str(tmp_path)) == str(tmp_path) and not seeds.has_several(str(tmp_path))
     assert seeds.sound(str(tmp_path)) == [str(tmp_path)]

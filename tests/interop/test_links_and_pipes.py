@@ -23,12 +23,12 @@ CASES = [(layout, name) for layout, names in FILES.items() for name in names]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """dict layout -> directory of the same model in that layout."""
-    place = tmp_path_factory.mktemp("layouts")
+    """Writes one model in every layout. Returns dict layout -> directory."""
+    parent = tmp_path_factory.mktemp("layouts")
     weights = make_weights(CONFIGS["one_layer"])
     for layout in FILES:
-        load.write_weights(weights, layout, str(place / layout))
-    return {layout: place / layout for layout in FILES}
+        load.write_weights(weights, layout, str(parent / layout))
+    return {layout: parent / layout for layout in FILES}
 
 
 @pytest.mark.parametrize("layout, name", CASES)
@@ -46,7 +46,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(written, tmp_path, 
 
 
 @pytest.mark.parametrize("layout, name", CASES)
-def test_a_pipe_in_the_place_of_a_file_blocks_no_reader(written, tmp_path, layout, name):
+def test_a_pipe_with_the_name_of_a_file_blocks_no_reader(written, tmp_path, layout, name):
     directory = shutil.copytree(written[layout], tmp_path / "model")
     (directory / name).unlink()
     os.mkfifo(directory / name)

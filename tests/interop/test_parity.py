@@ -40,7 +40,7 @@ def not_installed(monkeypatch):
 
 
 def changed(weights, path):
-    """Adds a small fault to one tensor. The fault varies, because a LayerNorm could remove a constant one."""
+    """Adds a small fault to one tensor. The fault varies, because a LayerNorm could remove a constant fault."""
     tensor = weights.tensors[path]
     fault = np.linspace(0.0, 0.03, tensor.size, dtype=np.float32).reshape(tensor.shape)
     return dataclasses.replace(weights, tensors={**weights.tensors, path: tensor + fault})
@@ -74,7 +74,7 @@ def test_the_probe_follows_from_its_seed_and_fits_the_smallest_model():
     assert not any(values.any() for name, values in smallest.items() if name != "input_mask")
 
 
-def test_outputs_are_those_of_the_parts_that_are_there(weights, outputs):
+def test_outputs_belong_to_the_parts_that_the_weights_have(weights, outputs):
     assert list(outputs) == NAMES
     assert {name: values.shape for name, values in outputs.items()} == {
         **{name: (3, 23, 33) for name in NAMES[:4]},
@@ -98,7 +98,7 @@ def test_outputs_are_those_of_the_parts_that_are_there(weights, outputs):
         ("question_answering", "layer_2"),
     ],
 )
-def test_a_classifier_stands_on_the_pooled_output_or_on_every_token(weights, outputs, task, features):
+def test_a_classifier_reads_the_pooled_output_or_every_token(weights, outputs, task, features):
     kernel, bias = np.arange(66, dtype=np.float32).reshape(33, 2), np.array([5.0, -3.0], np.float32)
     tuned = dataclasses.replace(
         weights, task=task, tensors={**weights.tensors, "classifier/kernel": kernel, "classifier/bias": bias}
@@ -108,7 +108,7 @@ def test_a_classifier_stands_on_the_pooled_output_or_on_every_token(weights, out
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_same_outputs_are_said_to_be_the_same(outputs):
+def test_identical_outputs_are_reported_as_the_same(outputs):
     lines, is_same = parity.compare(outputs, outputs)
     assert is_same and lines[-1] == "parity: 7 outputs are the same within their limits"
     assert [line.split()[0] for line in lines[1:-1]] == NAMES
@@ -139,7 +139,7 @@ def test_another_shape_is_a_fault(outputs):
     assert not is_same and "expected shape [3, 1, 33], found [3, 23, 33]" in row_of(lines, "layer_0")
 
 
-def test_a_head_that_was_not_loaded_is_a_fault_and_one_that_the_source_lacks_is_said(outputs):
+def test_a_head_that_was_not_loaded_is_a_fault_and_a_head_that_the_reference_lacks_is_reported(outputs):
     without = {name: values for name, values in outputs.items() if name != "nsp_logits"}
     lines, is_same = parity.compare(without, outputs)
     assert not is_same and "the reference gives this output, the loaded weights do not" in row_of(lines, "nsp_logits")
@@ -165,28 +165,28 @@ def test_a_layer_that_is_missing_on_either_side_is_a_fault(outputs):
         ("next_sentence/projection/bias", "nsp_logits"),
     ],
 )
-def test_the_verdict_names_where_a_wrong_tensor_begins_to_matter(weights, tmp_path, not_installed, path, first):
+def test_the_result_names_the_first_output_that_a_wrong_tensor_changes(weights, tmp_path, not_installed, path, first):
     parity.write_golden(weights, tmp_path)
     lines, is_same = parity.check(changed(weights, path), "huggingface", str(tmp_path))
     assert not is_same and lines[-1].endswith(f"first {first}")
 
 
-def test_stored_values_stand_in_where_the_implementation_is_not_installed(weights, tmp_path, not_installed):
+def test_stored_values_are_compared_if_the_implementation_is_not_installed(weights, tmp_path, not_installed):
     parity.write_golden(weights, tmp_path)
     assert os.listdir(tmp_path) == ["parity.npz"]
     lines, is_same = parity.check(weights, "google_tf1", str(tmp_path / "bert_model.ckpt"))
     assert is_same and lines[0].startswith("random compared with parity.npz of keras_bert_app on tensorflow ")
 
 
-def test_nothing_to_compare_with_is_an_error_that_says_what_to_install(weights, tmp_path, not_installed):
+def test_without_a_reference_the_error_says_what_to_install(weights, tmp_path, not_installed):
     with pytest.raises(UserError, match="no no-such-package and torch and transformers here, and no parity.npz beside"):
         parity.check(weights, "huggingface", str(tmp_path))
     lines, is_same = parity.check(weights, "workdir", str(tmp_path), "any/python")
     assert is_same and "there is nothing to compare with" in lines[0]
 
 
-def member(path, name, shape=(3, 23), dtype="<i4", data=None):
-    """Replaces an array in the file by one with any header."""
+def replace_array(path, name, shape=(3, 23), dtype="<i4", data=None):
+    """Replaces an array of an .npz file, or adds one. The header may contradict the data."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     header = str({"descr": dtype, "fortran_order": False, "shape": shape}).encode()
@@ -216,7 +216,7 @@ def member(path, name, shape=(3, 23), dtype="<i4", data=None):
 )
 def test_a_hostile_file_of_stored_values_is_refused(weights, tmp_path, not_installed, name, given, message):
     parity.write_golden(weights, tmp_path)
-    member(tmp_path / "parity.npz", name, **given)
+    replace_array(tmp_path / "parity.npz", name, **given)
     with pytest.raises(UserError, match=message):
         parity.check(weights, "huggingface", str(tmp_path))
 
@@ -228,7 +228,7 @@ def test_stored_values_of_a_model_with_more_positions_are_refused(weights, tmp_p
         parity.check(shorter, "huggingface", str(tmp_path))
 
 
-def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path, not_installed, monkeypatch):
+def test_a_damaged_or_too_large_file_of_stored_values_is_refused(weights, tmp_path, not_installed, monkeypatch):
     parity.write_golden(weights, tmp_path)
     path = tmp_path / "parity.npz"
     whole = path.read_bytes()
@@ -243,10 +243,10 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 
 def interpreter(tmp_path, body):
-    """Writes an executable that runs the program with the script `body`, and records which script the caller names."""
+    """Writes an executable that records which script the caller names, and runs the script `body` instead."""
     (tmp_path / "stand_in.py").write_text('PACKAGES = ("numpy", "not-installed")\n' + textwrap.dedent(body))
     path = tmp_path / "interpreter"
-    # A "#!" line cannot name a program whose path has a space. The path of this virtual environment may have one.
+    # The path of this Python may have a space. A "#!" line cannot name such a path, so the line names /bin/sh.
     python, script, asked = (
         shlex.quote(str(name)) for name in (sys.executable, tmp_path / "stand_in.py", tmp_path / "asked")
     )
@@ -255,7 +255,7 @@ def interpreter(tmp_path, body):
     return str(path)
 
 
-def test_the_implementation_runs_under_the_interpreter_that_is_named(weights, outputs, tmp_path):
+def test_the_implementation_runs_under_the_given_interpreter(weights, outputs, tmp_path):
     np.savez(tmp_path / "known.npz", **outputs)
     python = interpreter(
         tmp_path,
@@ -286,9 +286,9 @@ def test_an_implementation_that_fails_is_an_error_with_its_last_line(weights, tm
         parity.check(weights, "huggingface", str(tmp_path), "/bin/echo")
 
 
-def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path, monkeypatch):
+def test_kerashub_computes_the_same_from_a_preset_with_the_constants_of_its_own_head(tmp_path, monkeypatch):
     weights = make_weights(CONFIGS["one_layer"])
-    # With a variance as small as this, the epsilon of the head also changes the logits.
+    # These small values give a small variance, so the epsilon of the head also changes the logits.
     weights.tensors["masked_lm/transform/kernel"] *= np.float32(0.02)
     weights.tensors["masked_lm/transform/bias"] *= np.float32(0.02)
     preset = str(tmp_path / "preset")
@@ -301,8 +301,8 @@ def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path,
     monkeypatch.setattr(parity, "reference_outputs", in_process)
     lines, is_same = parity.check(read, "keras_hub", preset)
     assert is_same, lines
-    as_configured = float(lines[-1].rsplit(" ", 1)[1])
-    assert as_configured > 10 * parity.LOGITS_LIMIT
+    difference_as_configured = float(lines[-1].rsplit(" ", 1)[1])
+    assert difference_as_configured > 10 * parity.LOGITS_LIMIT
     assert float(row_of(lines, "mlm_logits").split()[1]) < parity.LOGITS_LIMIT / 10
     for path in ("encoder/layer_0/output/kernel", "masked_lm/transform/kernel"):
         assert not parity.check(changed(read, path), "keras_hub", preset)[1]
@@ -332,7 +332,7 @@ def test_a_kerashub_classifier_is_compared_and_a_missing_pooler_is_not(tmp_path)
         assert parity.compare(parity.our_outputs(keras_hub_layout.read(str(tmp_path / name)), batch), theirs)[1]
 
 
-def test_the_scripts_of_other_implementations_import_nothing_of_ours():
+def test_the_scripts_of_other_implementations_do_not_import_this_application():
     scripts = sorted(pathlib.Path(parity.__file__).parent.glob("*/*_reference.py"))
     assert {script.parent.name for script in scripts} == parity.PACKAGES.keys()
     for script in scripts:

@@ -33,61 +33,62 @@ def test_a_pruned_model_computes_the_same_as_the_whole_model_with_closed_heads(w
     assert line == "heads 9 -> 6: by layer 2, 3, 1"
     batch, model = batch_of(whole.config), load.build_model(whole)
     with gated_heads(model.encoder, [tf.constant(gates) for gates in GATES]):
-        closed = model(batch)
-    ours, open_ = load.build_model(pruned)(batch), model(batch)
+        closed_outputs = model(batch)
+    pruned_outputs, open_outputs = load.build_model(pruned)(batch), model(batch)
     for name in ("sequence_output", "pooled_output", "mlm_logits", "nsp_logits"):
-        np.testing.assert_allclose(ours[name], closed[name], atol=1e-5, err_msg=name)
-        assert np.abs(ours[name] - open_[name]).max() > 1e-3  # The heads count, and are open after the block.
+        np.testing.assert_allclose(pruned_outputs[name], closed_outputs[name], atol=1e-5, err_msg=name)
+        # The gates change the outputs, and all heads are open after the block.
+        assert np.abs(pruned_outputs[name] - open_outputs[name]).max() > 1e-3
 
 
-def test_a_closed_head_is_one_whose_rows_of_the_output_kernel_are_zeros(whole):
+def test_closing_a_head_equals_zeros_in_its_rows_of_the_output_kernel(whole):
     model, batch = load.build_model(whole), batch_of(whole.config)
     with gated_heads(model.encoder, [tf.constant(gates) for gates in GATES]):
         closed = model(batch)["sequence_output"]
     for layer, heads in HEADS.items():
         kernel = whole.tensors[f"encoder/layer_{layer}/attention/output/kernel"].copy()
         for head in heads:
-            kernel[11 * head : 11 * (head + 1)] = 0.0  # A head has 33 / 3 columns.
+            kernel[11 * head : 11 * (head + 1)] = 0.0  # A head has 33 / 3 rows.
         model.encoder.transformer_layers[layer].attention.output_projection.kernel.assign(kernel)
     np.testing.assert_allclose(model(batch)["sequence_output"], closed, atol=1e-6)
 
 
-def test_gates_of_each_row_are_its_own_and_are_gone_after_a_fault(whole):
+def test_each_row_has_its_own_gates_and_an_error_removes_them(whole):
     model, batch = load.build_model(whole), batch_of(whole.config)
     before = model(batch)["sequence_output"]
     by_row = [tf.constant([gates, [1.0] * 3, gates]) for gates in GATES]
     with gated_heads(model.encoder, by_row):
-        found = model(batch)["sequence_output"]
-    np.testing.assert_array_equal(found[1], before[1])
-    assert np.abs(found[0] - before[0]).max() > 1e-3
+        gated = model(batch)["sequence_output"]
+    np.testing.assert_array_equal(gated[1], before[1])
+    assert np.abs(gated[0] - before[0]).max() > 1e-3
     with pytest.raises(ZeroDivisionError), gated_heads(model.encoder, by_row):
         raise ZeroDivisionError
     np.testing.assert_array_equal(model(batch)["sequence_output"], before)
 
 
 def test_the_columns_and_rows_of_the_heads_that_stay_are_kept_bit_for_bit(whole):
-    found, _ = surgery.prune_heads(whole, HEADS)
-    assert {path: tensor.shape for path, tensor in found.tensors.items()} == shapes(found.config)
-    # Layer 2 keeps head 1. Its columns are 11 to 22 for the query, 44 to 55 for the key, 77 to 88 for the value.
+    pruned, _ = surgery.prune_heads(whole, HEADS)
+    assert {path: tensor.shape for path, tensor in pruned.tensors.items()} == shapes(pruned.config)
+    # Layer 2 keeps head 1. Its columns are 11 to 21 for the query, 44 to 54 for the key, 77 to 87 for the value.
     columns = [*range(11, 22), *range(44, 55), *range(77, 88)]
     attention = "encoder/layer_2/attention"
     np.testing.assert_array_equal(
-        found.tensors[f"{attention}/query_key_value/kernel"],
+        pruned.tensors[f"{attention}/query_key_value/kernel"],
         whole.tensors[f"{attention}/query_key_value/kernel"][:, columns],
     )
     np.testing.assert_array_equal(
-        found.tensors[f"{attention}/query_key_value/bias"], whole.tensors[f"{attention}/query_key_value/bias"][columns]
+        pruned.tensors[f"{attention}/query_key_value/bias"], whole.tensors[f"{attention}/query_key_value/bias"][columns]
     )
     np.testing.assert_array_equal(
-        found.tensors[f"{attention}/output/kernel"], whole.tensors[f"{attention}/output/kernel"][11:22]
+        pruned.tensors[f"{attention}/output/kernel"], whole.tensors[f"{attention}/output/kernel"][11:22]
     )
-    changed = {path for path in whole.tensors if found.tensors[path].shape != whole.tensors[path].shape}
+    changed = {path for path in whole.tensors if pruned.tensors[path].shape != whole.tensors[path].shape}
     assert len(changed) == 6 and all("layer_0/attention/" in path or "layer_2/attention/" in path for path in changed)
 
 
-def test_heads_of_a_pruned_model_are_numbered_anew_and_layers_keep_their_own(whole):
+def test_a_pruned_model_numbers_its_heads_from_0_and_kept_layers_keep_their_heads(whole):
     once, _ = surgery.prune_heads(whole, HEADS)
-    twice, _ = surgery.prune_heads(once, {0: [1]})  # Head 2 of the whole model.
+    twice, _ = surgery.prune_heads(once, {0: [1]})  # This is head 2 of the whole model.
     at_once, _ = surgery.prune_heads(whole, {**HEADS, 0: [1, 2]})
     assert twice.config == at_once.config and twice.config.head_counts == (1, 3, 1)
     for path, tensor in at_once.tensors.items():
@@ -104,30 +105,30 @@ def test_heads_of_a_pruned_model_are_numbered_anew_and_layers_keep_their_own(who
         ({1: [2, 0, 1]}, "layer 1 would have none left of 3; keep at least one"),
     ],
 )
-def test_heads_that_are_not_there_and_the_last_of_a_layer_are_refused(whole, heads, message):
+def test_heads_that_do_not_exist_and_all_heads_of_a_layer_are_refused(whole, heads, message):
     with pytest.raises(UserError, match=message):
         surgery.prune_heads(whole, heads)
 
 
 @pytest.mark.parametrize("layout", ["huggingface", "google_tf1", "model_garden", "keras_hub"])
-def test_layouts_without_a_place_for_it_refuse_a_pruned_model(whole, layout, tmp_path):
-    # KerasHub supports only the tanh form.
+def test_layouts_that_cannot_store_a_pruned_model_refuse_it(whole, layout, tmp_path):
+    # KerasHub supports only the tanh form of gelu.
     config = whole.config.replace(hidden_act="gelu_tanh")
-    found, _ = surgery.prune_heads(make_weights(config), {1: [0]})
+    pruned, _ = surgery.prune_heads(make_weights(config), {1: [0]})
     with pytest.raises(UserError, match=r"layer_1.*pruned.*--to=workdir"):
-        load.write_weights(found, layout, str(tmp_path / "out"))
+        load.write_weights(pruned, layout, str(tmp_path / "out"))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_work_directory_holds_a_pruned_model(whole, tmp_path):
-    found, _ = surgery.prune_heads(whole, HEADS)
-    load.write_weights(found, "workdir", str(tmp_path / "run"))
+    pruned, _ = surgery.prune_heads(whole, HEADS)
+    load.write_weights(pruned, "workdir", str(tmp_path / "run"))
     batch, model = batch_of(whole.config), load.load_pretrained(tmp_path / "run")
     assert model.config.head_counts == (2, 3, 1)
-    np.testing.assert_array_equal(model(batch)["mlm_logits"], load.build_model(found)(batch)["mlm_logits"])
+    np.testing.assert_array_equal(model(batch)["mlm_logits"], load.build_model(pruned)(batch)["mlm_logits"])
 
 
-def test_the_key_is_written_for_a_pruned_model_alone(whole):
+def test_num_heads_by_layer_is_written_only_for_a_pruned_model(whole):
     assert "num_heads_by_layer" not in whole.config.to_dict()
     config = surgery.prune_heads(whole, HEADS)[0].config
     values = json.loads(json.dumps(config.to_dict()))
@@ -145,6 +146,6 @@ def test_the_key_is_written_for_a_pruned_model_alone(whole):
         (7, "expected a list of numbers"),
     ],
 )
-def test_numbers_of_heads_that_cannot_be_are_named(whole, value, message):
+def test_impossible_numbers_of_heads_are_refused(whole, value, message):
     with pytest.raises(UserError, match=f"num_heads_by_layer.*{message}"):
         BertConfig.from_dict({**whole.config.to_dict(), "num_heads_by_layer": value})

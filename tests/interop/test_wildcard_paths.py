@@ -36,7 +36,7 @@ def dense():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_goes_on_from_its_checkpoint(tmp_path, name):
+def test_a_checkpoint_is_saved_and_restored(tmp_path, name):
     model, other = (dense() for _ in range(2))
     workdir = str(tmp_path / name)
     directory = checkpoints.save_variables(workdir, checkpoints.model_variables(model), step=7)
@@ -45,7 +45,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, name):
     np.testing.assert_array_equal(other.weights[0], model.weights[0])
 
 
-def test_a_directory_for_temporary_files_that_has_wildcards_itself_is_named(tmp_path, monkeypatch):
+def test_wildcards_in_the_directory_for_temporary_files_are_an_error_that_names_tmpdir(tmp_path, monkeypatch):
     (tmp_path / "x[1]").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "x[1]"))
     with pytest.raises(OSError, match="set TMPDIR to another directory"):

@@ -1,4 +1,4 @@
-"""The causal encoder, whose tokens attend only to themselves and to earlier tokens."""
+"""In the causal encoder, a token attends only to itself and to earlier tokens."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def states(ids, **changes):
     return outputs["sequence_output"].numpy(), outputs["attention_scores"][-1].numpy()
 
 
-def test_no_token_sees_what_comes_after_it():
+def test_no_token_attends_to_later_tokens():
     before, attention = states(IDS, num_hidden_layers=3, is_causal=True)
     changed = IDS.copy()
     changed[:, 2] = 17
@@ -38,12 +38,12 @@ def test_no_token_sees_what_comes_after_it():
     np.testing.assert_allclose(attention.sum(axis=-1), 1, atol=1e-6)
 
 
-def test_the_last_token_of_one_layer_is_as_in_bert():
+def test_the_last_token_of_one_layer_equals_that_of_bert():
     np.testing.assert_allclose(states(IDS[:1], is_causal=True)[0][:, -1], states(IDS[:1])[0][:, -1], atol=1e-6)
     assert abs(states(IDS[:1], is_causal=True)[0][:, 0] - states(IDS[:1])[0][:, 0]).max() > 1e-3
 
 
-def test_the_configuration_keeps_it_and_other_layouts_have_no_place_for_it(tmp_path):
+def test_the_configuration_keeps_is_causal_and_the_hugging_face_layout_refuses_it(tmp_path):
     causal = CONFIG.replace(is_causal=True)
     assert BertConfig.from_dict(causal.to_dict()) == causal and "is_causal" not in CONFIG.to_dict()
     weights = Weights(causal, {}, origin="mine")

@@ -23,7 +23,7 @@ QUERY, KEY, VALUE = (scale * random(2, 3, 5, 7) for scale in (0.3, 0.5, 1.0))
 
 
 def attention_output(query, key, value, seed, execution):
-    """Attention with a constant mask, since no code needs the gradient of a mask."""
+    """Computes attention with a constant mask, because no code needs the gradient of a mask."""
     return attention.attend(query, key, value, 3 * random(2, 1, 1, 5), seed, 0.3, execution)[0]
 
 
@@ -70,7 +70,7 @@ FUSE_THEMSELVES = (attention_output, losses.cross_entropies, product_with_rows)
 
 
 def with_gradients(execution, function, tensors, constants):
-    """[output, gradient of each float tensor]."""
+    """Returns [each output, gradient of each float tensor]."""
     floats = [tensor for tensor in tensors if tf.is_tensor(tensor) and tensor.dtype.is_floating]
     with tf.GradientTape() as tape:
         tape.watch(floats)
@@ -101,7 +101,7 @@ def test_layer_norms_gradient_with_dropout_is_that_of_tensorflow():
         np.testing.assert_allclose(mine, other, atol=2e-5)
 
 
-def test_where_nothing_was_dropped_the_gradient_passes_and_elsewhere_it_does_not():
+def test_the_gradient_passes_only_at_values_that_were_not_dropped():
     values = tf.ones([64, 32])
     output, gradient = with_gradients(PARTS, layers.dropped, [values, SEED], {"rate": 0.25})
     np.testing.assert_array_equal(output.numpy() == 0, gradient.numpy() == 0)
@@ -126,7 +126,7 @@ def test_hashed_masks_drop_their_share_without_a_pattern(rate):
     assert all(abs((masks[i] & masks[j]).mean() - expected) < 6 * deviation for i, j in pairs)
 
 
-def test_every_place_of_a_mask_has_bits_of_its_own_and_no_array_of_places_stands_in_the_program():
+def test_every_position_of_a_mask_has_its_own_bits_and_the_program_holds_no_array_of_positions():
     drawn = tf.function(lambda seed: backend.uniform_bits(seed, [13, 24, 40]))
     concrete = drawn.get_concrete_function(tf.TensorSpec([2], tf.int64))
     # The hash has an inverse, so different places have different bits.
@@ -168,7 +168,7 @@ def test_a_compiled_model_gives_every_output_of_a_plain_one():
         (layers.residual_layer_norm, [(64, 96), (64, 96), (96,), (96,), (96,), None], {"rate": 0.3, "epsilon": 1e-12}),
     ],
 )
-def test_sums_over_rows_are_not_merged_with_what_makes_the_rows(function, shapes, constants):
+def test_sums_over_rows_are_not_merged_with_the_computation_of_the_rows(function, shapes, constants):
     # A merged loop computes the rows again for each column. At 2,048 x 512 this takes 16 times as long.
     tensors = [shape and tf.cast(random(*shape), tf.bfloat16 if len(shape) > 1 else tf.float32) for shape in shapes]
     floats = [tensor for tensor in tensors if tensor is not None]

@@ -1,4 +1,4 @@
-"""A model compiled whole, for a TPU or a GPU, equals one with compiled parts: outputs, gradients and dropout masks."""
+"""A model compiled whole (TPU, GPU) has the outputs, gradients and dropout masks of a model with compiled parts."""
 
 import dataclasses
 
@@ -40,9 +40,9 @@ def batch_of(rows=3):
 
 
 def outputs_and_gradients(execution, model, seed):
-    """(outputs, gradients by path) of a model in a training step."""
+    """Returns (outputs, gradients by path) of a model in a training step."""
     batch, variables = batch_of(), model.trainable_variables
-    # Drawn outside the function, since XLA draws other numbers from the same seed.
+    # The function below must not draw these values, because XLA draws other numbers from the same seed.
     upstream = {name: random(values.shape) for name, values in model(batch).items() if not isinstance(values, list)}
 
     def step():
@@ -74,7 +74,7 @@ def random(shape):
         (STEP, {"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
     ),
 )
-def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(execution, changes, seed):
+def test_outputs_and_gradients_of_pretraining_equal_those_of_compiled_parts(execution, changes, seed):
     model = BertPretrainer(CONFIG.replace(**changes))
     whole, parts = (outputs_and_gradients(each, model, seed) for each in (execution, PARTS))
     for mine, expected in zip(tf.nest.flatten(whole), tf.nest.flatten(parts), strict=True):
@@ -90,14 +90,14 @@ def test_in_bfloat16_gradients_are_near_those_of_float32(execution):
     for path, gradient in gradients.items():
         assert gradient.dtype == tf.float32
         size = tf.norm(expected[path])
-        # The bias of a key adds one number to all scores of a row, and softmax cancels it. So a third of the biases is
-        # noise.
+        # The bias of a key adds one number to all scores of a row, and softmax cancels this number. So the gradient of
+        # a third of these biases is noise.
         limit = 0.05 if "query_key_value/bias" in path else 0.03
         assert tf.norm(gradient - expected[path]) < limit * size, path
 
 
 @pytest.mark.parametrize("gates", ([0.5, 1.0, 0.0], [[0.5, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 2.0, 0.1]]), ids=repr)
-def test_gates_of_heads_count_as_they_do_outside(gates):
+def test_gates_of_heads_have_the_same_effect_in_a_compiled_encoder(gates):
     encoder = BertEncoder(CONFIG)
     with gated_heads(encoder, [tf.constant(gates)]):
         plain = encoder(batch_of(), return_attention_scores=True)
@@ -111,7 +111,7 @@ def test_gates_of_heads_count_as_they_do_outside(gates):
 
 
 @pytest.mark.parametrize("precision", ("float32", "bfloat16"))
-def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_is_of(precision):
+def test_no_scores_and_no_masks_are_kept_and_no_array_exceeds_the_scores_or_inner_states(precision):
     config = CONFIG.replace(vocab_size=43, num_hidden_layers=2)
     run = PretrainingConfig(
         max_seq_length=17, max_predictions_per_seq=3, global_batch_size=5, precision=precision, jit_compile="step"
@@ -119,8 +119,8 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     step = traced_step(config, run)
     rows, heads, length = 5, config.num_attention_heads, 17
     scores = rows * heads * length * length
-    # Both the forward and the backward pass compute scores, and the program keeps none. A mask would be as large as
-    # states.
+    # Both the forward and the backward pass compute scores, and the program keeps none. A dropout mask would be as
+    # large as the states.
     sizes = [
         tensor.shape.num_elements()
         for operation in step.operations
@@ -136,6 +136,7 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     barriers = [
         operation for operation in step.operations[step.num_forward :] if operation.type == "XlaOptimizationBarrier"
     ]
-    assert len(barriers) == 1 + 3 * config.num_hidden_layers  # the embeddings; attention, and the end of each half
+    # The embeddings have one barrier. Each layer has one for attention and one at the end of each of its two halves.
+    assert len(barriers) == 1 + 3 * config.num_hidden_layers
     # The largest arrays are scores, inner states, logits and tables. No gradient is made for each row.
     assert max(sizes) <= max(scores, rows * length * config.intermediate_size)

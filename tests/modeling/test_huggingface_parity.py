@@ -1,4 +1,4 @@
-"""The model against golden values of BertForPreTraining of transformers (tests/golden/generate_huggingface.py)."""
+"""The model equals golden values of transformers' BertForPreTraining (tests/golden/generate_huggingface.py)."""
 
 import shutil
 
@@ -10,7 +10,7 @@ from keras_bert_app.interop.huggingface import safetensors_files
 
 
 def load_reference(golden, directory, variant, config_variant):
-    """(model with the state dict of one variant and the configuration of another, the reference's arrays)."""
+    """Returns (model with the weights of variant and the configuration of config_variant, the reference's arrays)."""
     arrays = np.load(golden / f"huggingface_{variant}.npz")
     safetensors_files.write(
         directory / "model.safetensors",
@@ -22,7 +22,7 @@ def load_reference(golden, directory, variant, config_variant):
 
 @pytest.fixture(params=["gelu", "gelu_new"])
 def case(request, golden, tmp_path):
-    """(model with the reference's weights, the reference's arrays) for exact and tanh gelu."""
+    """Returns (model with the reference's weights, the reference's arrays) for exact and tanh gelu."""
     return load_reference(golden, tmp_path, request.param, request.param)
 
 
@@ -52,7 +52,7 @@ def test_both_heads_logits_are_within_1e_4(case):
     np.testing.assert_allclose(model(inputs)["mlm_logits"], arrays["outputs/prediction_logits"], atol=1e-4, rtol=0)
 
 
-def test_the_two_gelus_are_told_apart(golden, tmp_path):
+def test_the_exact_and_the_tanh_gelu_give_different_states(golden, tmp_path):
     model, arrays = load_reference(golden, tmp_path, "gelu", "gelu_new")
     state = model(inputs_of(arrays))["encoder_outputs"][0]
     assert np.abs(state - arrays["outputs/hidden_state_1"]).max() > 1e-4

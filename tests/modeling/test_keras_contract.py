@@ -1,4 +1,4 @@
-"""Keras' contract: dropout in training, layers from their configurations, saving and loading."""
+"""Layers and models keep Keras' contract for dropout in training, configurations, saving and loading."""
 
 import json
 
@@ -43,18 +43,18 @@ def layers_in(model):
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_training_gives_dropout_with_other_masks_in_each_call(make):
+def test_training_gives_dropout_with_different_masks_in_each_call(make):
     model = make()
-    still = first_output(model)
-    np.testing.assert_array_equal(still, first_output(model, training=False))
+    undropped = first_output(model)
+    np.testing.assert_array_equal(undropped, first_output(model, training=False))
     first, second = first_output(model, training=True), first_output(model, training=True)
-    assert np.abs(first - still).max() > 1e-3 and np.abs(first - second).max() > 1e-3
+    assert np.abs(first - undropped).max() > 1e-3 and np.abs(first - second).max() > 1e-3
     np.testing.assert_array_equal(first, first_output(make(), training=True))  # the model's seed decides the masks
     assert np.abs(first - first_output(make(seed=1), training=True)).max() > 1e-3
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_a_given_dropout_seed_decides_whatever_training_says(make):
+def test_a_given_dropout_seed_decides_the_masks_whatever_training_says(make):
     model, seed = make(), tf.constant([5, 7])
     expected = first_output(model, dropout_seed=seed)
     for training in (True, False):
@@ -63,7 +63,7 @@ def test_a_given_dropout_seed_decides_whatever_training_says(make):
 
 
 @pytest.mark.parametrize("make", ALL_MODELS.values(), ids=ALL_MODELS)
-def test_the_counter_is_a_variable_but_no_weight(make):
+def test_the_dropout_counter_is_a_variable_but_no_weight(make):
     model = make()
     states = {id(variable) for variable in model.variables} - {id(weight) for weight in model.weights}
     assert id(model.dropout_counter.state) in states
@@ -75,7 +75,7 @@ def test_a_frozen_encoder_has_no_dropout_in_training():
     np.testing.assert_array_equal(first_output(model), first_output(model, training=True))
 
 
-def test_a_model_without_dropout_draws_nothing():
+def test_a_model_without_dropout_has_the_same_output_in_training():
     model = BertEncoder(CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
     np.testing.assert_array_equal(first_output(model), first_output(model, training=True))
 
@@ -92,14 +92,14 @@ def test_training_reaches_the_encoder_in_a_subclassed_model_and_does_not_leak_ou
             return self.encoder(inputs)["pooled_output"], self.dropout(keras.ops.ones_like(frozen))
 
     model, batch = Classifier(), batch_of()
-    still, ones = model(batch, training=False)
+    undropped, ones = model(batch, training=False)
     first, dropped = model(batch, training=True)
-    assert np.abs(first - still).max() > 1e-3
+    assert np.abs(first - undropped).max() > 1e-3
     assert np.unique(ones).tolist() == [1.0] and 0.0 in np.unique(dropped)
-    np.testing.assert_array_equal(still, model(batch)[0])
+    np.testing.assert_array_equal(undropped, model(batch)[0])
 
 
-def test_replicas_draw_other_masks():
+def test_replicas_draw_different_masks():
     strategy, batch = two_replicas(), batch_of()
     with strategy.scope():
         encoder = BertEncoder(CONFIG)
@@ -128,9 +128,9 @@ def test_a_model_survives_keras_and_weights_files(make, tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     filled = type(model).from_config(model.get_config())
     filled.load_weights(tmp_path / "model.weights.h5")
-    for again in (loaded, filled):
-        assert [weight.path for weight in again.weights] == [weight.path for weight in model.weights]
-        for weight, expected in zip(again.weights, model.weights, strict=True):
+    for restored in (loaded, filled):
+        assert [weight.path for weight in restored.weights] == [weight.path for weight in model.weights]
+        for weight, expected in zip(restored.weights, model.weights, strict=True):
             np.testing.assert_array_equal(weight, expected)
 
 

@@ -1,4 +1,4 @@
-"""The encoder against BertBackbone of keras_hub, an independent implementation that is always installed."""
+"""The encoder has the outputs of keras_hub's BertBackbone, an independent implementation that is always installed."""
 
 import keras
 import keras_hub
@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert_app import BertConfig, BertEncoder
 
-# All dimensions differ, so that a test notices exchanged ones.
+# These dimensions differ, so that a test notices exchanged dimensions.
 CONFIG = BertConfig(
     vocab_size=97,
     hidden_size=26,
@@ -20,7 +20,7 @@ CONFIG = BertConfig(
 
 
 def random_backbone():
-    """A BertBackbone with random weights, also in biases and LayerNorms."""
+    """Makes a BertBackbone whose weights are all random, biases and LayerNorms included."""
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=CONFIG.vocab_size,
         num_layers=CONFIG.num_hidden_layers,
@@ -105,7 +105,7 @@ def test_a_row_of_padding_only_stays_finite(pair):
     assert np.isfinite(outputs["sequence_output"]).all()
 
 
-def test_a_sequence_beyond_the_positions_is_refused_by_both_numbers(pair):
+def test_a_sequence_beyond_the_position_embeddings_is_refused_with_both_lengths(pair):
     ids = np.zeros((1, 42), np.int32)
     with pytest.raises(ValueError, match="42 tokens.*at most 41 .max_position_embeddings"):
         pair[1]({"input_word_ids": ids, "input_mask": ids, "input_type_ids": ids})

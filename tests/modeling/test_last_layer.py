@@ -11,11 +11,11 @@ from keras_bert_app.modeling.pretrainer import BertPretrainer
 from tests.modeling.test_compiled_whole import CONFIG, SEED, batch_of, random
 
 LOGITS = ("mlm_logits", "nsp_logits")
-COMPILED_PARTS = Execution("parts")  # PARTS are the parts of a model here
+COMPILED_PARTS = Execution("parts")  # the name PARTS means the parts of a model in this file
 
 
 def logits_and_gradients(model, execution, **options):
-    """(logits by name, gradients by path) of a step without dropout."""
+    """Returns (logits by name, gradients by path) of a step without dropout."""
     batch, variables = batch_of(), model.trainable_variables
 
     def step():
@@ -52,23 +52,23 @@ def logits_and_gradients(model, execution, **options):
 )
 def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(changes, parts, execution):
     model = BertPretrainer(CONFIG.replace(initializer_range=0.3, **changes), parts=parts)
-    whole, spared = logits_and_gradients(model, execution), logits_and_gradients(model, execution, heads_only=True)
-    assert set(spared[0]) == {name for name, part in zip(LOGITS, PARTS[2:], strict=True) if part in parts}
-    for mine, expected in zip(tf.nest.flatten(spared), tf.nest.flatten(whole), strict=True):
+    whole, partial = logits_and_gradients(model, execution), logits_and_gradients(model, execution, heads_only=True)
+    assert set(partial[0]) == {name for name, part in zip(LOGITS, PARTS[2:], strict=True) if part in parts}
+    for mine, expected in zip(tf.nest.flatten(partial), tf.nest.flatten(whole), strict=True):
         np.testing.assert_allclose(mine, expected, atol=5e-6 * (1 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("execution", [UNCOMPILED, COMPILED_PARTS])
 def test_in_bfloat16_logits_are_near_those_of_the_whole_layer(execution):
     model = BertPretrainer(CONFIG.replace(num_hidden_layers=2), dtype="mixed_bfloat16")
-    (whole, _), (spared, _) = (
+    (whole, _), (partial, _) = (
         logits_and_gradients(model, execution, heads_only=heads_only) for heads_only in (False, True)
     )
     for name in LOGITS:
-        np.testing.assert_allclose(spared[name], whole[name], atol=0.02 * np.abs(whole[name]).max())
+        np.testing.assert_allclose(partial[name], whole[name], atol=0.02 * np.abs(whole[name]).max())
 
 
-def test_without_predictions_the_next_sentence_is_still_told():
+def test_a_batch_without_predictions_has_next_sentence_logits():
     model, batch = BertPretrainer(CONFIG), batch_of()
     none = {**batch, "masked_lm_positions": batch["masked_lm_positions"][:, :0]}
     logits = model(none, heads_only=True)
@@ -78,7 +78,7 @@ def test_without_predictions_the_next_sentence_is_still_told():
 
 @pytest.mark.parametrize("execution", [PLAIN, STEP])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_outputs_attention_and_gates_are_those_of_the_places_asked_for(execution, is_causal):
+def test_outputs_and_attention_at_output_positions_equal_those_of_the_whole_layer_with_gates(execution, is_causal):
     config = BertConfig(
         vocab_size=41,
         hidden_size=24,
@@ -92,16 +92,16 @@ def test_outputs_attention_and_gates_are_those_of_the_places_asked_for(execution
     encoder, positions = BertEncoder(config), np.array([[0, 16, 5, 5], [0, 3, 10, 0], [0, 0, 0, 0]])
     with gated_heads(encoder, [tf.constant([1.0, 0.3, -1.0])] * 2):
         whole = encoder(batch_of(), return_attention_scores=True, execution=execution)
-        spared = encoder(
+        partial = encoder(
             batch_of(), return_attention_scores=True, output_positions=tf.constant(positions), execution=execution
         )
     rows = np.arange(3)[:, None]
-    np.testing.assert_allclose(spared["sequence_output"], whole["sequence_output"].numpy()[rows, positions], atol=1e-6)
-    np.testing.assert_allclose(spared["pooled_output"], whole["pooled_output"], atol=1e-6)
+    np.testing.assert_allclose(partial["sequence_output"], whole["sequence_output"].numpy()[rows, positions], atol=1e-6)
+    np.testing.assert_allclose(partial["pooled_output"], whole["pooled_output"], atol=1e-6)
     expected_scores = whole["attention_scores"][1].numpy().transpose(0, 2, 1, 3)[rows, positions].transpose(0, 2, 1, 3)
-    np.testing.assert_allclose(spared["attention_scores"][1], expected_scores, atol=1e-6)
-    np.testing.assert_array_equal(spared["encoder_outputs"][0], whole["encoder_outputs"][0])
-    assert spared["encoder_outputs"][1] is spared["sequence_output"]
+    np.testing.assert_allclose(partial["attention_scores"][1], expected_scores, atol=1e-6)
+    np.testing.assert_array_equal(partial["encoder_outputs"][0], whole["encoder_outputs"][0])
+    assert partial["encoder_outputs"][1] is partial["sequence_output"]
 
 
 @pytest.mark.parametrize("execution", [UNCOMPILED, COMPILED_PARTS, STEP])

@@ -1,4 +1,4 @@
-"""The LSTM against Keras' LSTM: outputs, and the gradients of the written-out loop."""
+"""BiLstm has the outputs of Keras' LSTM, and its own loop for gradients has the gradients of Keras' LSTM."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ MASK = tf.sequence_mask(LENGTHS, 9, dtype=tf.int32)
 
 
 def built(seed=3):
-    """A BiLstm whose weights are all random."""
+    """Builds a BiLstm whose weights are all random."""
     layer = BiLstm(UNITS, WIDTH, "zeros", "zeros")
     layer.build()
     generator = np.random.RandomState(seed)
@@ -23,8 +23,8 @@ def built(seed=3):
     return layer
 
 
-def of_keras(layer):
-    """keras.layers.Bidirectional with the same weights."""
+def keras_bilstm(layer):
+    """Builds keras.layers.Bidirectional with the weights of a BiLstm."""
     theirs = keras.layers.Bidirectional(keras.layers.LSTM(UNITS, return_sequences=True))
     theirs.build((None, None, WIDTH))
     kernel, recurrent, bias = layer.get_weights()
@@ -43,7 +43,7 @@ def of_keras(layer):
 
 
 def result_and_gradients(function, tensors):
-    """[result of the function, gradient of each tensor]."""
+    """Returns [result of the function, gradient of each tensor]."""
     with tf.GradientTape() as tape:
         tape.watch(tensors)
         result = function()
@@ -52,7 +52,7 @@ def result_and_gradients(function, tensors):
 
 
 def joined(gradients):
-    """The six gradients of Keras joined to the three of a BiLstm."""
+    """Joins the six gradients of Keras to three, as in a BiLstm."""
     forward, backward = gradients[:3], gradients[3:]
     return [
         tf.concat([forward[0], backward[0]], 1),
@@ -64,7 +64,7 @@ def joined(gradients):
 @pytest.mark.parametrize("execution", (PLAIN, UNCOMPILED, PARTS, STEP))
 def test_outputs_and_gradients_are_those_of_keras(execution):
     layer = built()
-    theirs = of_keras(layer)
+    theirs = keras_bilstm(layer)
 
     def ours():
         return layer(X, MASK, execution=execution)
@@ -74,18 +74,18 @@ def test_outputs_and_gradients_are_those_of_keras(execution):
         jit_compile=execution.compiles_all,
         autograph=False,
     )
-    output, of_x, *mine = run()
-    expected, expected_of_x, *others = result_and_gradients(
+    output, x_gradient, *mine = run()
+    expected, expected_x_gradient, *others = result_and_gradients(
         lambda: theirs(X, mask=tf.cast(MASK, tf.bool)) * tf.cast(MASK, tf.float32)[:, :, None],
         [X, *[weight.value for weight in theirs.weights]],
     )
     np.testing.assert_allclose(output, expected, atol=1e-6)
-    np.testing.assert_allclose(of_x, expected_of_x, atol=1e-5)
+    np.testing.assert_allclose(x_gradient, expected_x_gradient, atol=1e-5)
     for gradient, other in zip(mine, joined(others), strict=True):
         np.testing.assert_allclose(gradient, other, atol=2e-5)
 
 
-def test_in_bfloat16_it_stays_near_float32():
+def test_a_bilstm_in_bfloat16_stays_near_float32():
     layer = built()
     narrow = BiLstm(UNITS, WIDTH, "zeros", "zeros", dtype="mixed_bfloat16")
     narrow.build()
@@ -104,7 +104,7 @@ def test_in_bfloat16_it_stays_near_float32():
         assert tf.norm(mine - other) < 0.03 * tf.norm(other)
 
 
-def test_what_comes_after_an_empty_place_starts_anew_and_empty_places_give_zeros():
+def test_the_state_is_reset_at_a_masked_position_and_masked_positions_give_zeros():
     layer = built()
     mask = tf.constant([[1, 1, 0, 1, 1, 1, 0, 0, 0]])
     output = layer(X[:1], mask)
@@ -113,7 +113,7 @@ def test_what_comes_after_an_empty_place_starts_anew_and_empty_places_give_zeros
     np.testing.assert_allclose(output[0, 3:6], alone[0], atol=1e-6)
 
 
-def test_at_first_it_forgets_nothing():
+def test_the_initial_bias_is_one_for_the_forget_gate_and_zero_for_the_others():
     layer = BiLstm(2, WIDTH, "zeros", "zeros")
     layer.build()
     np.testing.assert_array_equal(layer.bias, [0, 0, 1, 1, 0, 0, 0, 0] * 2)

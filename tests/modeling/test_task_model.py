@@ -1,4 +1,4 @@
-"""The heads of fine-tuning, against sums that are computed by hand from the outputs of the encoder."""
+"""The heads of fine-tuning equal sums that NumPy computes from the outputs of the encoder."""
 
 import numpy as np
 import pytest
@@ -41,9 +41,9 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
         scores = np.exp(model.scalar_mix.scores.numpy())
         x = 1.7 * sum(share * state for share, state in zip(scores / scores.sum(), states, strict=True))
     rows = [row[:length] for row, length in zip(x, LENGTHS, strict=True)]
-    of_row = {"cls": lambda row: row[0], "mean": lambda row: row.mean(axis=0), "max": lambda row: row.max(axis=0)}
-    of_row["concat"] = lambda row: np.concatenate([of_row["cls"](row), of_row["max"](row), of_row["mean"](row)])
-    expected = np.stack([of_row[pooling](row) for row in rows])
+    pool = {"cls": lambda row: row[0], "mean": lambda row: row.mean(axis=0), "max": lambda row: row.max(axis=0)}
+    pool["concat"] = lambda row: np.concatenate([pool["cls"](row), pool["max"](row), pool["mean"](row)])
+    expected = np.stack([pool[pooling](row) for row in rows])
     if pooling == "cls" and layers == "last":
         expected = outputs["pooled_output"].numpy()
     np.testing.assert_allclose(model(batch)["logits"], dense(model, expected), atol=2e-5)
@@ -74,7 +74,7 @@ def test_padding_changes_no_answer(head):
 
 
 def grouped(group_sizes, width=9):
-    """A batch [B, G, S] in which rows after the last row of a text are empty."""
+    """Makes a batch [B, G, S]. Each text has as many rows as group_sizes says, and its other rows are empty."""
     group = max(group_sizes)
     flat = batch_of([4 + number % 5 for number in range(len(group_sizes) * group)], width)
     is_row = (np.arange(group) < np.array(group_sizes)[:, None]).astype(np.int32)[:, :, None]
@@ -111,7 +111,7 @@ def test_empty_windows_do_not_reach_the_lstm_over_windows():
         np.testing.assert_allclose(logits[row], model(alone)["logits"].numpy()[0], atol=1e-5)
 
 
-def test_all_weights_have_paths_of_their_own_and_the_same_seed_gives_the_same_ones():
+def test_each_weight_has_its_own_path_and_the_same_seed_gives_the_same_weights():
     head = Head(TEXT, 3, layers="scalar_mix", bilstm_units=7, pooling="mean", windows="lstm")
     first, second, other = (BertTaskModel(THREE_LAYERS, head, seed=seed) for seed in (5, 5, 6))
     paths = [variable.path for variable in first.weights]
@@ -134,14 +134,14 @@ def test_dropout_depends_on_the_seed_and_is_off_without_a_seed():
     assert model.has_dropout
 
 
-def test_logits_are_computed_in_float32_whatever_the_encoder_is():
+def test_logits_are_computed_in_float32_even_if_the_encoder_has_bfloat16():
     model = BertTaskModel(CONFIG, Head(TEXT, 40), dtype="mixed_bfloat16")
     logits = model(batch_of())["logits"]
     assert logits.dtype == tf.float32
     assert np.mean(tf.cast(tf.cast(logits, tf.bfloat16), tf.float32) == logits) < 0.1
 
 
-def test_an_encoder_that_is_not_trained_gives_the_vectors_that_it_gives_in_use():
+def test_an_encoder_that_is_not_trained_has_no_dropout_under_a_dropout_seed():
     model = BertTaskModel(CONFIG, Head(TEXT, 3, dropout=0.0), encoder_has_dropout=False)
     seed = tf.constant([3, 5])
     assert not model.has_dropout
@@ -153,7 +153,7 @@ def test_an_encoder_that_is_not_trained_gives_the_vectors_that_it_gives_in_use()
 
 
 @pytest.mark.parametrize("head", [Head(TEXT, 3, pooling="mean"), Head(CHOICES, 1), Head(TOKENS, 5)], ids=repr)
-def test_two_passes_are_those_of_a_batch_twice_as_large(head):
+def test_two_passes_give_the_logits_of_a_batch_twice_as_large(head):
     once, twice = (BertTaskModel(CONFIG, head, passes=passes) for passes in (1, 2))
     batch = grouped((4, 4)) if head.stands_on == CHOICES else batch_of()
     seed = tf.constant([5, 7], tf.int64)

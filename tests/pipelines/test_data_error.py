@@ -1,4 +1,4 @@
-"""Errors for callers from Python name arguments."""
+"""Errors for Python callers name arguments of functions instead of flags of commands."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pipelines.data_error import for_python, in_arguments
 
 
 @pytest.mark.parametrize(
-    ("of_a_command", "from_python"),
+    ("command_message", "python_message"),
     [
         ("--pooling=cls: leave --layer out", "pooling=cls: leave layer out"),
         ("missing (--allow_missing=pooler continues)", "missing (allow_missing=pooler continues)"),
@@ -20,11 +20,11 @@ from pipelines.data_error import for_python, in_arguments
         ("a -- b, x--y, runs/a--b: 1-2", "a -- b, x--y, runs/a--b: 1-2"),
     ],
 )
-def test_flags_become_arguments(of_a_command, from_python):
-    assert in_arguments(of_a_command) == from_python
+def test_flags_become_arguments(command_message, python_message):
+    assert in_arguments(command_message) == python_message
 
 
-def test_a_function_for_python_raises_its_own_errors_in_terms_of_arguments_and_leaves_others_alone():
+def test_a_function_for_python_names_arguments_in_its_data_errors_and_keeps_other_errors():
     def fail(error):
         raise error
 

@@ -17,7 +17,7 @@ def test_values_are_kept_in_their_rows():
     assert ragged.keep(ROWS, mask).to_list() == tf.ragged.boolean_mask(ROWS, ROWS.with_flat_values(mask)).to_list()
 
 
-def test_one_long_row_among_many_takes_no_memory_but_its_own():
+def test_one_long_row_among_many_does_not_pad_the_others():
     # TensorFlow's own functions would make 100,000 x 1,000,000 entries.
     splits = tf.concat([tf.range(100_000, dtype=tf.int64), [1_100_000]], axis=0)
     ids = ragged.row_ids(splits)

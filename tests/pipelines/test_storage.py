@@ -1,4 +1,4 @@
-"""Files and directories are written whole or not at all, locally and where only tf.io.gfile reaches."""
+"""Files and directories are written whole or not at all, on the local disk and on file systems of tf.io.gfile."""
 
 import hashlib
 import os
@@ -48,7 +48,7 @@ def test_a_local_path_becomes_absolute_and_a_remote_path_stays():
     assert [storage.absolute(path) for path in ("", "gs://bucket/a")] == ["", "gs://bucket/a"]
 
 
-def test_existence_kind_and_size_are_told_apart(directory):
+def test_existence_kind_and_size_of_a_path_are_reported(directory):
     storage.write_whole(f"{directory}/a", b"12345")
     storage.make_directories(f"{directory}/b/c")
     storage.make_directories(f"{directory}/b/c")  # an existing directory is no error
@@ -68,13 +68,13 @@ def test_names_in_a_directory_are_sorted_and_have_no_slash(directory):
     assert storage.list_directory(f"{directory}/b") == storage.list_directory(f"{directory}/none") == []
 
 
-def test_a_part_of_a_file_is_read_up_to_its_end(directory):
+def test_a_range_of_a_file_is_read_and_stops_at_the_end_of_the_file(directory):
     storage.write_whole(f"{directory}/a", b"0123456789")
     assert storage.read_range(f"{directory}/a", 3, 4) == b"3456"
     assert storage.read_range(f"{directory}/a", 8, 4) == b"89"
 
 
-def test_the_sha256_of_a_file_larger_than_a_chunk_is_that_of_its_content(directory, monkeypatch):
+def test_the_sha256_of_a_file_read_in_chunks_equals_that_of_its_content(directory, monkeypatch):
     monkeypatch.setattr(storage, "_CHUNK_BYTES", 7)
     for content in (b"", bytes(range(256)), b"1234567"):
         storage.write_whole(f"{directory}/a", content)
@@ -121,14 +121,14 @@ def test_content_that_fails_half_way_leaves_the_earlier_file_and_no_temporary_on
 def test_a_directory_replaces_the_earlier_one_when_it_is_whole(tmp_path, durable):
     final, temporary = str(tmp_path / "final"), str(tmp_path / "temporary")
     for name in ("earlier", "new"):
-        os.makedirs(temporary, exist_ok=True)  # as a killed process leaves it
+        os.makedirs(temporary, exist_ok=True)  # a killed process leaves such a directory
         with storage.whole_directory(final, temporary, durable) as place:
             storage.write_whole(f"{place}/{name}", name)
             assert storage.list_directory(final) == ([] if name == "earlier" else ["earlier"])
         assert storage.list_directory(final) == [name] and os.listdir(tmp_path) == ["final"]
 
 
-def test_a_directory_of_a_relative_name_is_made_durable(tmp_path, monkeypatch):
+def test_a_durable_directory_may_have_a_relative_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with storage.whole_directory("final", "temporary", durable=True) as place:
         storage.write_whole(f"{place}/a", "")

@@ -1,4 +1,4 @@
-"""The state of a work directory is read once, and read as it was written."""
+"""The state of a work directory is read once and equals the state that was written."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def workdir(tmp_path):
     return directory
 
 
-def test_a_directory_that_is_not_there_holds_nothing(tmp_path):
+def test_a_missing_directory_has_no_run(tmp_path):
     existing = ExistingRun.read(str(tmp_path / "nothing"))
     assert not existing.is_started and not existing.has_begun and existing.unfinished == ()
 
@@ -37,7 +37,7 @@ def test_a_run_is_read_as_it_was_written(workdir):
     assert existing.vocabulary() == VOCABULARY
 
 
-def test_checkpoints_come_in_the_order_of_their_steps_and_half_written_ones_apart(workdir):
+def test_checkpoints_are_listed_in_the_order_of_their_steps_and_unfinished_ones_separately(workdir):
     for name in ("step-00000100", "step-00000020", "step-100000000", "best-00000020", "writing-step-00000200", "other"):
         os.makedirs(os.path.join(workdir, "checkpoints", name))
     existing = ExistingRun.read(workdir)
@@ -46,7 +46,7 @@ def test_checkpoints_come_in_the_order_of_their_steps_and_half_written_ones_apar
     assert [os.path.basename(path) for path in existing.unfinished] == ["writing-step-00000200"]
 
 
-def test_later_changes_of_the_directory_do_not_reach_what_was_read(workdir):
+def test_later_changes_of_the_directory_do_not_change_the_state_that_was_read(workdir):
     existing = ExistingRun.read(workdir)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))
     assert not existing.has_begun and ExistingRun.read(workdir).has_begun
@@ -60,7 +60,7 @@ def test_a_run_of_another_kind_is_refused(workdir):
 @pytest.mark.parametrize(
     "content, message", [(None, "is missing; put back the vocabulary"), (b"[PAD]\n", "is not the vocabulary that")]
 )
-def test_a_vocabulary_that_is_not_the_run_s_is_refused(workdir, content, message):
+def test_a_missing_or_different_vocabulary_is_refused(workdir, content, message):
     path = os.path.join(workdir, "vocab.txt")
     os.remove(path)
     if content:
@@ -81,7 +81,7 @@ def test_only_values_that_may_change_are_written_on_resume(workdir):
 
 
 @pytest.mark.parametrize("before, after", [((), (1,)), ((1,), (1, 2)), ((1, 2), (2,))])
-def test_a_checkpoint_that_came_or_went_meanwhile_is_noticed(workdir, before, after):
+def test_a_checkpoint_that_appears_or_disappears_after_the_reading_is_noticed(workdir, before, after):
     def lay_out(steps):
         shutil.rmtree(os.path.join(workdir, "checkpoints"), ignore_errors=True)
         for step in steps:

@@ -24,7 +24,7 @@ with locked(sys.argv[1]):
 """
 
 
-def test_a_second_run_is_refused_with_the_first_one_s_process_and_the_lock_of_a_killed_run_is_free(tmp_path):
+def test_a_second_run_is_refused_with_the_process_of_the_first_and_a_killed_run_frees_its_lock(tmp_path):
     workdir = str(tmp_path / "run")
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, workdir], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
@@ -41,11 +41,11 @@ def test_a_second_run_is_refused_with_the_first_one_s_process_and_the_lock_of_a_
         holder.wait()
     with locked(workdir):
         pass
-    with locked(workdir):  # free again after an orderly end
+    with locked(workdir):  # an orderly end frees the lock too
         pass
 
 
-def test_a_directory_is_refused_before_anything_is_written_there_and_a_machine_that_helps_the_chief_takes_no_lock(
+def test_a_locked_directory_is_refused_before_a_write_and_a_machine_that_is_not_the_chief_takes_no_lock(
     tmp_path, monkeypatch
 ):
     workdir, vocabulary = str(tmp_path / "run"), "".join(f"{piece}\n" for piece in VOCABULARY).encode()
@@ -67,14 +67,14 @@ def test_a_directory_is_refused_before_anything_is_written_there_and_a_machine_t
 
 
 def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch):
-    workdir, seen = str(tmp_path / "run"), []
+    workdir, called = str(tmp_path / "run"), []
 
     def watched(module, name, result):
         def call(*arguments, **options):
             with pytest.raises(UserError, match="another run"):
                 with locked(workdir):
                     pass
-            seen.append(name)
+            called.append(name)
             return result
 
         monkeypatch.setattr(module, name, call)
@@ -84,12 +84,12 @@ def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch)
     assert pretraining_start.launch(workdir, CONFIG, RUN, "".join(f"{piece}\n" for piece in VOCABULARY).encode()) == {
         "eval_loss": 1.0
     }
-    assert seen == ["prepared_corpora", "pretrain"]
+    assert called == ["prepared_corpora", "pretrain"]
     with locked(workdir):
         pass
 
 
-def test_a_run_that_another_one_went_on_with_meanwhile_is_refused_under_the_lock(tmp_path):
+def test_a_run_is_refused_under_the_lock_if_another_run_saved_after_its_state_was_read(tmp_path):
     workdir, vocabulary = str(tmp_path / "run"), "".join(f"{piece}\n" for piece in VOCABULARY).encode()
     existing = ExistingRun.read(workdir)  # the command reads the state,
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000007"))  # then another run saves and ends

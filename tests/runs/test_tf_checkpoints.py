@@ -17,7 +17,7 @@ NAME = "bert/embeddings/word_embeddings"
 
 @pytest.fixture
 def google(golden, tmp_path):
-    """The prefix of a valid checkpoint that Google's code wrote."""
+    """Returns the prefix of a valid checkpoint that Google's code wrote."""
     return str(shutil.copytree(golden / "google_tf1_tiny", tmp_path / "google") / "model.ckpt-3")
 
 
@@ -34,7 +34,7 @@ def block(entries):
 
 
 def masked_crc32c(data):
-    """The checksum of a block (LevelDB's util/crc32c.h)."""
+    """Computes the checksum of a block (LevelDB's util/crc32c.h)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -45,7 +45,7 @@ def masked_crc32c(data):
 
 
 def write_index(prefix, *tensors, num_shards=1, data_size=64):
-    """Writes a data file and an index of any rows (name, type, shape, offset, size)."""
+    """Writes a data file and an index with the given tensors (name, type, shape, offset, size)."""
     entries = [(b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=num_shards).SerializeToString())]
     for name, dtype, shape, offset, size in tensors:
         entry = tensor_bundle_pb2.BundleEntryProto(dtype=dtype, offset=offset, size=size)
@@ -79,7 +79,7 @@ def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
 
 
 def refusal(prefix):
-    """Opens and reads a checkpoint. Returns the line of the error."""
+    """Opens and reads a checkpoint that must be refused. Returns the message, which is one line."""
     with pytest.raises(UserError) as refused:
         checkpoint = tf_checkpoints.open_checkpoint(prefix)
         for name in checkpoint.shapes:
@@ -89,7 +89,7 @@ def refusal(prefix):
 
 
 @pytest.mark.parametrize(
-    "tensor, named",
+    "tensor, message",
     [
         ((FLOAT, (-4, 4), 0, 64), "the shape"),
         ((FLOAT, (-4, -4), 0, 64), "the shape"),
@@ -106,9 +106,9 @@ def refusal(prefix):
         ((STRING, (1 << 50,), 0, 64), "is not of the 64 bytes"),
     ],
 )
-def test_an_index_that_declares_what_cannot_be_is_refused(tmp_path, tensor, named):
+def test_an_index_that_declares_an_impossible_tensor_is_refused(tmp_path, tensor, message):
     write_index(tmp_path / "hostile", (NAME, *tensor))
-    pytest.raises(UserError, tf_checkpoints.open_checkpoint, str(tmp_path / "hostile")).match(named)
+    pytest.raises(UserError, tf_checkpoints.open_checkpoint, str(tmp_path / "hostile")).match(message)
     refusal(str(tmp_path / "hostile"))
 
 
@@ -123,7 +123,7 @@ def test_tensors_that_share_bytes_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "num_shards, named",
+    "num_shards, message",
     [
         (0, "declares 0 data files"),
         (-1, "declares -1 data files"),
@@ -131,13 +131,13 @@ def test_tensors_that_share_bytes_are_refused(tmp_path):
         (2, "data-00000-of-00002: is missing"),
     ],
 )
-def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
+def test_a_missing_data_file_and_an_impossible_number_of_data_files_are_refused(tmp_path, num_shards, message):
     write_index(tmp_path / "hostile", (NAME, FLOAT, (4, 4), 0, 64), num_shards=num_shards)
-    assert named in refusal(str(tmp_path / "hostile"))
+    assert message in refusal(str(tmp_path / "hostile"))
 
 
 @pytest.mark.parametrize(
-    "data_block, copies, named",
+    "data_block, copies, message",
     [
         (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "not hold the messages of a checkpoint"),
         (block([(b"a", b"")]), 1, "not hold the messages of a checkpoint"),
@@ -153,9 +153,9 @@ def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
         (b"\xff" * 16 + struct.pack("<II", 0, 1), 1, "has no end"),
     ],
 )
-def test_a_table_that_is_none_is_refused(tmp_path, data_block, copies, named):
+def test_an_index_that_is_no_valid_table_is_refused(tmp_path, data_block, copies, message):
     write_table(tmp_path / "hostile", data_block, copies=copies)
-    assert named in refusal(str(tmp_path / "hostile"))
+    assert message in refusal(str(tmp_path / "hostile"))
 
 
 def test_a_compressed_table_is_refused(tmp_path):
@@ -205,13 +205,13 @@ def test_cut_or_missing_data_is_refused_before_anything_is_read(google):
         google_layout.read(google)
 
 
-def test_an_index_far_larger_than_any_is_not_read(tmp_path):
+def test_an_index_of_an_impossible_size_is_refused(tmp_path):
     with open(tmp_path / "large.index", "wb") as file:
         file.truncate(1 << 40)  # A sparse file takes no space on the disk.
     assert "1,099,511,627,776 bytes" in refusal(str(tmp_path / "large"))
 
 
-def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
+def test_integers_and_single_strings_are_read_and_lists_of_strings_are_refused(tmp_path):
     prefix = str(tmp_path / "model")
     tf.raw_ops.SaveV2(
         prefix=prefix,

@@ -175,8 +175,8 @@ class Client:
         """Sends the headers of a request and a part of its body, and waits until the server counts the request.
 
         Returns:
-            function that sends the rest and returns status and answer. Its attribute `leave` closes the connection
-            instead.
+            function that sends the rest of the body and returns (status, answer). Its attribute `leave` is a function
+            that closes the connection without the rest.
         """
         body, before = json.dumps(request).encode(), self.metric("serving_requests_under_way")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -196,7 +196,7 @@ class Client:
         return finish
 
     def send(self, data, receive_buffer=None):
-        """Sends bytes over a new socket and returns it. A small buffer makes the server wait for the reader."""
+        """Sends bytes over a new socket and returns the socket. A small receive buffer makes the server wait."""
         connection = socket.socket()
         connection.settimeout(20)
         if receive_buffer is not None:
@@ -213,7 +213,7 @@ class Client:
 def wait_for(condition, seconds=20):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
+        assert time.monotonic() < end, f"the condition was not true within {seconds} seconds"
         time.sleep(0.01)
 
 
@@ -268,7 +268,7 @@ def running(*configs, batching=None, log=None, **options):
 
 @pytest.fixture(scope="session")
 def client(saved, tmp_path_factory):
-    """A server of the tiny model that tests share. It has versions 1 and 2, and labels."""
+    """The Client of a server that tests share. The server has versions 1 and 2 of the tiny model, and labels."""
     base_path = tmp_path_factory.mktemp("shared") / "tiny"
     for number in (1, 2):
         put_version(saved[number], base_path / str(number))

@@ -1,4 +1,7 @@
-"""Tiny SavedModels with the inputs and outputs of every kind of export, for the page. Their answers are fixed."""
+"""Tiny SavedModels with the inputs and outputs of every kind of export, for the tests of the page.
+
+The answers of most kinds are fixed. Embeddings and the encoder compute theirs from the input.
+"""
 
 import json
 import os
@@ -155,7 +158,7 @@ def write_all(root):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def embed(text):
-        """Makes vectors of lengths and hashes, so that different texts have different vectors."""
+        """Makes vectors from lengths and hashes, so that different texts have different vectors."""
         numbers = [tf.cast(tf.strings.length(text), tf.float32)] + [
             tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.substr(text, at, 3), 97), tf.float32) for at in (0, 2, 5)
         ]

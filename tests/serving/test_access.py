@@ -1,4 +1,4 @@
-"""The requests that the server accepts: names of hosts, pages of other sites, and bodies that any page may send."""
+"""Requests that the server accepts or refuses by host name, by the site of the page, and by content type."""
 
 import json
 
@@ -43,7 +43,7 @@ def asked(client, method, path, headers):
         ("POST", "", {"Content-Type": "text/plain; application/json"}, 415, "expected application/json"),
     ],
 )
-def test_what_another_page_can_send_is_refused(client, method, path, headers, status, expected):
+def test_requests_that_another_page_can_send_are_refused(client, method, path, headers, status, expected):
     actual, answer_headers, body = asked(client, method, path or "/v1/models/tiny:predict", headers)
     assert (actual, list(json.loads(body))) == (status, ["error"]) and expected in json.loads(body)["error"]
     assert "Access-Control-Allow-Origin" not in answer_headers
@@ -63,17 +63,17 @@ def test_what_another_page_can_send_is_refused(client, method, path, headers, st
         {"Sec-Fetch-Site": "none"},
     ],
 )
-def test_programs_and_the_own_page_are_answered(client, headers):
+def test_programs_and_the_page_of_the_server_get_answers(client, headers):
     assert asked(client, "POST", "/v1/models/tiny:predict", headers)[0] == 200
 
 
-def test_a_link_on_another_site_opens_the_page_and_no_frame_does(client):
+def test_a_link_on_another_site_opens_the_page_but_a_frame_does_not(client):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert client.ask("GET", "/", headers=link)[0] == 200
     assert client.ask("GET", "/", headers={**link, "Sec-Fetch-Dest": "iframe"})[0] == 403
 
 
-def test_allowed_hosts_name_the_proxy_before_the_server(base_path):
+def test_allowed_hosts_admit_the_name_of_a_proxy_and_a_star_admits_every_host(base_path):
     behind_proxy = {"Origin": "https://models.example", "Host": "127.0.0.1:8501"}
     with running(ModelConfig("tiny", str(base_path)), allowed_hosts=("Models.example",)) as client:
         assert client.ask("GET", "/v1/models", headers={"Host": "models.example"})[0] == 200
@@ -95,7 +95,7 @@ def test_a_server_that_other_machines_reach_warns_in_one_line(base_path):
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.7", "example.org")] == [False] * 4
 
 
-def test_the_body_of_a_page_without_a_type_is_refused(client):
+def test_a_body_without_a_content_type_is_refused(client):
     request = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
     with client.send(request % (len(BODY), BODY.encode())) as connection:
         assert connection.recv(20).startswith(b"HTTP/1.1 415")

@@ -25,7 +25,7 @@ PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
     ids=("objects", "values"),
 )
 def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(body, expected, monkeypatch):
-    monkeypatch.setattr(decoding.json, "loads", lambda text: pytest.fail("it was parsed"))
+    monkeypatch.setattr(decoding.json, "loads", lambda text: pytest.fail("the body was parsed"))
     with pytest.raises(RequestError, match=expected):
         decoding.parse(body)
 
@@ -72,7 +72,7 @@ def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(body, expected,
     ],
     ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else "",
 )
-def test_a_request_that_does_not_fit_is_told_what_was_given_and_expected(client, request_, expected):
+def test_a_request_that_does_not_fit_the_signature_is_400_with_the_reason(client, request_, expected):
     status, answer = client.predict(**request_)
     assert status == 400 and expected in answer["error"] and "\n" not in answer["error"]
 
@@ -91,12 +91,12 @@ def test_a_request_that_does_not_fit_is_told_what_was_given_and_expected(client,
     ],
     ids=["empty", "list", "cut", "utf-16", "bytes", "surrogate", "deep", "digits"],
 )
-def test_a_body_that_is_no_json_is_told_so(client, body, expected):
+def test_a_body_that_is_not_a_json_object_is_400_with_the_reason(client, body, expected):
     status, answer = client.post("/v1/models/tiny:predict", body)
     assert status == 400 and expected in answer["error"]
 
 
-def test_odd_but_right_batches_get_an_answer(client):
+def test_unusual_but_valid_batches_get_an_answer(client):
     outputs = {"length": [], "same": [], "same_bytes": []}
     assert client.predict(inputs=[]) == (200, {"outputs": outputs})
     assert client.predict(inputs={"text": []}) == (200, {"outputs": outputs})
@@ -121,13 +121,13 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
         assert connection.recv(20).startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_that_is_not_compressed_as_it_says_is_400(client):
+def test_a_body_that_is_not_compressed_as_its_header_says_is_400(client):
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         connection.sendall(POST + b"Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\n" + b'{"inst":1')
         assert connection.recv(20).startswith(b"HTTP/1.1 400")
 
 
-def test_what_the_model_itself_refuses_is_400_and_what_is_not_http_too(client):
+def test_texts_that_the_model_refuses_are_400_and_bytes_that_are_no_http_do_not_stop_the_server(client):
     status, answer = client.predict(signature_name="refuses_bad", instances=["good", "bad"])
     assert status == 400 and "a bad text" in answer["error"]
     with socket.create_connection(("127.0.0.1", client.port)) as connection:

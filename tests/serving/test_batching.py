@@ -20,7 +20,7 @@ from keras_bert_app.serving.work import Work
 
 
 class Doubling:
-    """A signature that doubles its one input and records its runs. A closed gate makes it wait."""
+    """A signature that doubles its one input and records its runs. A run waits while the gate is closed."""
 
     can_be_merged, name = True, "doubling"
     outputs = (types.SimpleNamespace(name="y"),)
@@ -46,7 +46,7 @@ class Summing(Doubling):
 
 @contextlib.asynccontextmanager
 async def batching(signature, timeout_seconds=None, **options):
-    """Yields `ask(values, tokens of a row)` of a batcher, which makes a task of one request."""
+    """Yields `ask(values, tokens)`. It sends a request with this number of tokens in each row and returns its task."""
     options = BatchingOptions(**{"num_batch_threads": 1, "batch_timeout_micros": 0, **options})
     with concurrent.futures.ThreadPoolExecutor(options.num_batch_threads) as threads:
         batcher = Batcher(options, threads, timeout_seconds, Metrics())
@@ -69,7 +69,7 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def test_a_lone_request_does_not_wait_for_company():
+def test_a_lone_request_does_not_wait_for_others():
     async def case():
         signature = Doubling()
         async with batching(signature, batch_timeout_micros=10**9) as ask:
@@ -143,7 +143,7 @@ def test_outputs_that_turn_out_to_have_no_batch_axis_are_computed_one_by_one():
     run(case())
 
 
-def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
+def test_waiting_rows_have_a_limit_and_a_cancelled_request_does_not_run():
     async def case():
         signature = Doubling()
         signature.gate.clear()
@@ -159,15 +159,15 @@ def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
                 await ask([5, 6, 7, 8, 9])
             waiting[0].cancel()
             await asyncio.sleep(0)
-            taken = ask([8])
+            accepted = ask([8])
             signature.gate.set()
-            await asyncio.gather(running, *waiting[1:], taken)
+            await asyncio.gather(running, *waiting[1:], accepted)
             assert signature.runs == [[0], [2], [3, 4], [8]]
 
     run(case())
 
 
-def test_a_busy_server_with_a_free_thread_gives_company_its_time():
+def test_on_a_busy_server_a_request_waits_for_others_although_a_thread_is_free():
     async def case():
         signature = Doubling()
         signature.gate.clear()
@@ -186,7 +186,7 @@ def test_a_busy_server_with_a_free_thread_gives_company_its_time():
             requests = [ask([4])]
             await until(lambda: len(signature.runs) == 3)
             requests.append(ask([5]))
-            await until(lambda: len(signature.runs) == 4)  # its waiting time is over
+            await until(lambda: len(signature.runs) == 4)  # the waiting time of request [5] is over
             assert signature.runs[2:] == [[4], [5]]
             signature.gate.set()
             await asyncio.gather(*requests)
@@ -210,7 +210,7 @@ def test_a_request_above_a_batch_runs_in_parts_and_others_run_in_between():
     run(case())
 
 
-def test_heavy_requests_leave_a_thread_to_others_and_have_a_bound():
+def test_heavy_requests_leave_a_thread_to_others_and_have_a_limit():
     async def case():
         signature = Doubling()
         signature.gate.clear()

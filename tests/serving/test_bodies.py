@@ -1,4 +1,4 @@
-"""Compressed bodies: bounded by size and ratio, and never unpacked for an answer that does not need them."""
+"""Request bodies: limits of size and of compression ratio, and no decompression if the answer needs no body."""
 
 import asyncio
 import gzip
@@ -44,17 +44,19 @@ def test_compressed_requests_are_answered(client, encoding, compress):
         ("br", BODY, 415, "Content-Encoding 'br' is not known; expected gzip"),
         ("gzip, gzip", gzip.compress(gzip.compress(BODY)), 415, "is not known"),
     ],
-    # gzip writes the time, so without these names each test worker would make different ones.
+    # gzip writes the time into its output. Without these names, each test worker would make different test names.
     ids=("large gzip", "large deflate", "no gzip", "cut", "more behind", "empty", "br", "twice"),
 )
-def test_a_body_that_grows_too_large_or_is_not_what_it_says_is_refused(client, encoding, body, status, expected):
+def test_a_compressed_body_that_is_too_large_damaged_or_of_an_unknown_encoding_is_refused(
+    client, encoding, body, status, expected
+):
     actual, _, answer = client.ask("POST", PATH, body, {"Content-Encoding": encoding})
     assert actual == status and expected in json.loads(answer)["error"]
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/healthz", "/v1/models/other:predict", "/v1/models/tiny:classify"])
-def test_a_body_that_no_answer_needs_is_not_unpacked_and_ends_the_connection(client, path, monkeypatch):
-    monkeypatch.setattr("zlib.decompressobj", lambda *arguments, **options: pytest.fail("it was unpacked"))
+def test_a_body_that_no_answer_needs_is_not_decompressed_and_ends_the_connection(client, path, monkeypatch):
+    monkeypatch.setattr("zlib.decompressobj", lambda *arguments, **options: pytest.fail("the body was decompressed"))
     bomb = gzip.compress(b" " * (8 << 20))
     request = (
         b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
@@ -68,7 +70,7 @@ def test_a_body_that_no_answer_needs_is_not_unpacked_and_ends_the_connection(cli
 
 
 class Request:
-    """A request whose body comes in parts and stops before its end."""
+    """A request whose body comes in parts. Its end comes only when `end` is set."""
 
     def __init__(self, parts, headers=None):
         self.headers, self.content_length, self.content = headers or {}, None, self
@@ -80,7 +82,7 @@ class Request:
         await self.end.wait()
 
 
-def test_the_bodies_of_all_requests_together_have_a_bound_and_free_it():
+def test_the_bodies_of_all_requests_share_a_limit_and_a_finished_body_gives_its_share_back():
     async def case():
         bodies = Bodies(max_bytes=10)
         waiting = [Request([b"12345", b"12345"]) for _ in range(16)]
@@ -100,7 +102,7 @@ def test_the_bodies_of_all_requests_together_have_a_bound_and_free_it():
     asyncio.run(case())
 
 
-def test_a_compressed_body_is_bounded_as_other_bodies_are(base_path):
+def test_max_request_bytes_limits_the_decompressed_body(base_path):
     body = gzip.compress(json.dumps({"instances": ["x" * 2000]}).encode())
     with running(ModelConfig("tiny", str(base_path)), max_request_bytes=1000) as client:
         status, _, answer = client.ask("POST", PATH, body, {"Content-Encoding": "gzip"})

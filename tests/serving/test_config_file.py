@@ -1,4 +1,4 @@
-"""A models.config that changes under a running server."""
+"""A models.config that changes while the server runs."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def loaded(client):
     return client.get("/healthz")[1]["loaded"]
 
 
-def test_models_come_change_and_go_without_a_restart_and_a_fault_changes_nothing(base_path, saved, tmp_path):
+def test_models_are_added_changed_and_removed_without_a_restart_and_a_fault_changes_nothing(base_path, saved, tmp_path):
     path, log = tmp_path / "models.config", []
     put_version(saved[2], tmp_path / "other" / "5")
     write(path, entry("tiny", base_path))
@@ -47,7 +47,7 @@ def test_models_come_change_and_go_without_a_restart_and_a_fault_changes_nothing
     assert len([line for line in log if line.endswith("; the models stay as they are")]) == 1
 
 
-def test_a_pipe_or_an_endless_file_for_a_models_config_is_named_and_the_server_looks_on_and_stops(base_path, tmp_path):
+def test_the_server_names_a_models_config_that_is_a_pipe_or_endless_and_still_reloads_and_stops(base_path, tmp_path):
     path, log = tmp_path / "models.config", []
     write(path, entry("tiny", base_path))
     options = {"config_file": str(path), "config_poll_seconds": 0.05, "log": log}
@@ -69,7 +69,7 @@ def test_a_pipe_or_an_endless_file_for_a_models_config_is_named_and_the_server_l
     assert time.monotonic() - begin < 5
 
 
-def test_a_request_under_way_is_answered_by_the_model_that_goes(base_path, saved, tmp_path):
+def test_a_request_under_way_is_answered_by_the_model_that_is_removed(base_path, saved, tmp_path):
     path = tmp_path / "models.config"
     put_version(saved[2], tmp_path / "other" / "5")
     write(path, entry("tiny", base_path), entry("other", "other"))

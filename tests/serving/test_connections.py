@@ -18,7 +18,7 @@ POST = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: localhost\r\nContent-Typ
 
 
 def closed_within(connection, seconds):
-    """Whether the server closes a connection in time. Returns the seconds until then and the bytes before."""
+    """Reads until the server closes a connection. Returns the seconds that this took and the received bytes."""
     connection.settimeout(seconds)
     start, received = time.monotonic(), b""
     with contextlib.suppress(ConnectionResetError):
@@ -94,13 +94,13 @@ def test_an_idle_connection_is_closed_and_a_working_one_is_not(base_path):
         assert finish()[0] == 200
 
 
-def test_no_more_connections_than_open_files(monkeypatch):
+def test_the_limit_of_connections_stays_below_the_limit_of_open_files(monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda which: (256, 256))
     assert ConnectionLimits().within_open_files().most == 160
     assert ConnectionLimits(most=5).within_open_files().most == 5
 
 
-def test_a_process_without_free_files_says_so_once_and_goes_on(base_path, monkeypatch):
+def test_a_process_without_free_file_descriptors_says_so_once_and_continues(base_path, monkeypatch):
     log = []
     with running(ModelConfig("tiny", str(base_path)), log=log) as client:
         accept, failures = socket.socket.accept, iter(range(3))
@@ -122,7 +122,7 @@ WIDE = {
 }
 
 
-def test_an_answer_that_nobody_reads_counts_until_its_time_is_over(base_path):
+def test_an_answer_that_nobody_reads_counts_as_a_request_until_its_time_limit(base_path):
     with running(ModelConfig("tiny", str(base_path)), timeout_ms=1500, max_queued_requests=2) as client:
         readers = [client.send(with_body(WIDE), receive_buffer=4096) for _ in range(2)]
         wait_for(lambda: client.metric("serving_batch_rows_count") == 2)
@@ -135,7 +135,7 @@ def test_an_answer_that_nobody_reads_counts_until_its_time_is_over(base_path):
             connection.close()
 
 
-def test_answers_that_nobody_reads_have_a_bound_and_small_requests_go_on(base_path):
+def test_unread_answers_have_a_memory_limit_and_small_requests_are_still_answered(base_path):
     values = 20 * 40 * VOCABULARY
     with running(ModelConfig("tiny", str(base_path)), max_answer_values=values) as client:
         readers = [client.send(with_body(WIDE), receive_buffer=4096) for _ in range(2)]
@@ -172,7 +172,7 @@ def test_stopping_ends_a_run_that_takes_too_long(base_path):
             assert time.monotonic() - start < 2
 
 
-def test_a_process_that_cannot_end_in_time_is_ended(monkeypatch):
+def test_a_process_that_does_not_end_in_time_is_forced_to_exit(monkeypatch):
     codes, log, is_ended = [], [], threading.Event()
     monkeypatch.setattr("os._exit", lambda code: codes.append(code) or is_ended.set())
     server._end_process_after(0.01, log.append)

@@ -95,16 +95,16 @@ def test_a_version_that_cannot_be_read_fails_alone_and_is_named_in_the_status(ba
             writing.rename(base_path / str(number))
         put_version(saved[2], base_path / "99")
         wait_for(lambda: statuses(client).get(99, ("", ""))[0] == "AVAILABLE")
-        found = statuses(client)
-        assert found[1][0] == "AVAILABLE" and which(client) == [2]
+        status_by_version = statuses(client)
+        assert status_by_version[1][0] == "AVAILABLE" and which(client) == [2]
         assert client.get("/v1/models")[1]["models"][0]["version"] == 99
         for number, reason in enumerate(DEFECTS.values(), start=2):
-            assert found[number][0] == "END" and reason in found[number][1], number
+            assert status_by_version[number][0] == "END" and reason in status_by_version[number][1], number
         (base_path / "2" / "pipe").unlink()
         wait_for(lambda: statuses(client)[2][0] == "AVAILABLE")
 
 
-def test_a_pipe_is_refused_where_no_manifest_is_asked_for_too(base_path):
+def test_a_pipe_is_refused_even_if_no_manifest_is_required(base_path):
     (base_path / "1" / "manifest.json").unlink()
     (base_path / "1" / "saved_model.pb").unlink()
     os.mkfifo(base_path / "1" / "saved_model.pb")
@@ -115,7 +115,7 @@ def test_a_pipe_is_refused_where_no_manifest_is_asked_for_too(base_path):
         saved_models.load(base_path / "1")
 
 
-def test_a_file_or_a_link_in_a_circle_with_a_number_for_a_name_takes_no_place_of_a_version(base_path, tmp_path):
+def test_files_and_broken_links_with_numbers_as_names_are_no_versions(base_path, tmp_path):
     (base_path / "1").rename(tmp_path / "elsewhere")
     (base_path / "1").symlink_to(tmp_path / "elsewhere")
     (base_path / "01").mkdir()
@@ -129,18 +129,18 @@ def test_a_file_or_a_link_in_a_circle_with_a_number_for_a_name_takes_no_place_of
     assert saved_model_files.version_directories(str(base_path)) == {1: str(base_path / "01")}
 
 
-def test_a_file_of_another_size_is_refused_before_it_is_read_and_manifests_without_sizes_count(base_path, monkeypatch):
+def test_a_file_of_another_size_is_refused_unread_and_a_manifest_without_sizes_is_valid(base_path, monkeypatch):
     directory, manifest = base_path / "1", base_path / "1" / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({"sha256": content["sha256"]}))  # as earlier exports wrote it
     saved_model_files.check_manifest(str(directory))
     manifest.write_text(json.dumps(content))
     os.truncate(directory / "export.json", 1 << 40)
-    real = saved_model_files._open_without_waiting
+    open_file = saved_model_files._open_without_waiting
     monkeypatch.setattr(
         saved_model_files,
         "_open_without_waiting",
-        lambda path: pytest.fail(f"{path} was read") if path.endswith("export.json") else real(path),
+        lambda path: pytest.fail(f"{path} was read") if path.endswith("export.json") else open_file(path),
     )
     with pytest.raises(UserError, match=r"export.json: is not as it was exported \(.* 1,099,511,627,776 found\)"):
         saved_model_files.check_manifest(str(directory))

@@ -73,7 +73,7 @@ def test_the_page_and_its_files_load_nothing_from_elsewhere(client):
     status, headers, body = client.ask("GET", "/")
     assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
-    # A server refuses the bodies that any page may send.
+    # The page must name this type, because the server refuses the types that any page may send.
     assert b'"Content-Type": "application/json"' in client.ask("GET", "/page/page.js")[2]
     named = re.findall(r'(?:src|href)="([^"]+)"', body.decode())
     for name in [*named, *(f"/page/{path.name}" for path in PAGE.glob("*.js"))]:

@@ -25,7 +25,7 @@ def test_rows_may_be_objects_and_several_outputs_give_objects(client):
     assert client.predict(signature_name="half", instances=[{"x": 3}]) == (200, {"predictions": [1.5]})
 
 
-def test_columns_give_columns(client):
+def test_input_columns_give_output_columns(client):
     assert client.predict(signature_name="half", inputs=[1, 2]) == (200, {"outputs": [0.5, 1.0]})
     assert client.predict(signature_name="half", inputs={"x": [1, 2]}) == (200, {"outputs": [0.5, 1.0]})
     columns = {"pair": [[1, 2], [3, 4]], "count": [1, 2], "large": [5, 6], "flag": [True, False]}
@@ -69,7 +69,7 @@ def test_versions_and_labels_choose_the_version_and_the_largest_is_the_default(c
         assert client.post(path, {"signature_name": "which", "instances": [0]}) == (200, {"predictions": [expected]})
 
 
-def test_what_is_not_there_is_404_and_an_unknown_label_400(client):
+def test_an_unknown_model_or_version_is_404_and_an_unknown_label_is_400(client):
     for path, status, expected in (
         ("/v1/models/other:predict", 404, "served: tiny"),
         ("/v1/models/tiny/versions/9:predict", 404, "available versions: 1, 2"),

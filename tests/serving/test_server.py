@@ -1,4 +1,4 @@
-"""The server as a whole: limits, health, metrics, stopping. One test runs it as a process of its own."""
+"""The server as a whole: limits, health, metrics, stopping. One test runs the server in its own process."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from tests.standard_error import own_lines
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_beyond_the_queue_the_answer_is_503_and_who_was_accepted_gets_an_answer(base_path):
+def test_a_full_queue_gives_503_and_the_accepted_requests_are_answered(base_path):
     with running(ModelConfig("tiny", str(base_path)), max_queued_requests=3) as client:
         unfinished = [client.begin(signature_name="half", instances=[number]) for number in range(3)]
         status, headers, body = client.ask("POST", "/v1/models/tiny:predict", b'{"instances": ["x"]}')
@@ -34,7 +34,7 @@ def test_beyond_the_queue_the_answer_is_503_and_who_was_accepted_gets_an_answer(
         assert client.predict(instances=["x"])[0] == 200
 
 
-def test_stopping_finishes_what_was_accepted_and_takes_nothing_more(base_path):
+def test_a_server_that_stops_finishes_accepted_requests_and_accepts_no_more(base_path):
     log = []
     with running(ModelConfig("tiny", str(base_path)), log=log) as client:
         unfinished = [client.begin(signature_name="half", instances=[number]) for number in range(3)]
@@ -83,7 +83,7 @@ def test_the_list_of_models_has_what_export_json_says(client):
     assert described["signatures"]["total"]["inputs"] == {"ids": {"type": "int32", "shape": [None, None]}}
 
 
-def test_a_taken_port_and_a_strange_address_are_named(base_path):
+def test_a_taken_port_and_an_unknown_host_are_named(base_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"127.0.0.1:{port}: Address already in use; give another --rest_api_port"):
@@ -92,17 +92,17 @@ def test_a_taken_port_and_a_strange_address_are_named(base_path):
         server._bind("no.such.host.invalid", 0)
 
 
-def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_path):
+def test_a_server_is_refused_if_another_one_listens_first_on_the_port_that_both_bound(base_path):
     async def case():
-        port = socket.create_server(("127.0.0.1", 0), reuse_port=False)
-        number = port.getsockname()[1]
-        port.close()
-        first = server._bind("127.0.0.1", number)  # represents a server that still loads its models
+        probe = socket.create_server(("127.0.0.1", 0), reuse_port=False)
+        port = probe.getsockname()[1]
+        probe.close()
+        first = server._bind("127.0.0.1", port)  # represents a server that still loads its models
         second = asyncio.ensure_future(
             server.serve(
                 [ModelConfig("tiny", str(base_path))],
                 BatchingOptions(),
-                server.ServerOptions(port=number),
+                server.ServerOptions(port=port),
                 asyncio.Event(),
             )
         )
@@ -119,11 +119,11 @@ def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_pat
         server._bind("127.0..1", 0)
 
 
-def test_a_log_whose_reader_went_away_costs_no_answer_and_no_version(base_path, saved):
-    def gone(line):
+def test_a_log_that_cannot_be_written_stops_neither_answers_nor_new_versions(base_path, saved):
+    def fail_to_write(line):
         raise BrokenPipeError(32, "Broken pipe")
 
-    log = type("Log", (), {"append": staticmethod(gone)})
+    log = type("Log", (), {"append": staticmethod(fail_to_write)})
     with running(ModelConfig("tiny", str(base_path)), log=log, log_requests=True, poll_seconds=0.05) as client:
         assert client.predict(instances=["x"])[0] == 200
         put_version(saved[2], base_path / "2")
@@ -236,7 +236,7 @@ def test_stopping_while_models_load_ends_at_once(base_path):
             BatchingOptions(),
             server.ServerOptions(port=0),
             stop,
-            started=lambda port: pytest.fail("it took requests"),
+            started=lambda port: pytest.fail("the server accepted requests"),
         )
 
     asyncio.run(case())

@@ -42,11 +42,11 @@ def test_under_overload_and_swaps_no_accepted_request_fails(originals, tmp_path)
     base_path, server = served(originals, tmp_path, max_queued_requests=4)
     options = types.SimpleNamespace(clients=24, swaps=3, load_seconds=1.5, capacity_seconds=0.5)
     with server as client:
-        taken_over, outcomes, seconds, most, _ = asyncio.run(
+        num_swaps, outcomes, seconds, most_under_way, _ = asyncio.run(
             serving_load.drive(
                 serving_models.Server(None, client.port), base_path, originals, 4, options, lambda line: None
             )
         )
     answered = {outcome for outcome in outcomes if outcome.startswith("version ")}
-    assert taken_over == 3 and most <= 4 and answered == {"version 0", "version 1"}
+    assert num_swaps == 3 and most_under_way <= 4 and answered == {"version 0", "version 1"}
     assert set(outcomes) == answered | {"503"} and len(seconds) == sum(outcomes[outcome] for outcome in answered)

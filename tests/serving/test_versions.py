@@ -1,4 +1,4 @@
-"""Changes of versions under a running server: policies, swaps, broken and changed versions, warm-up."""
+"""Changes of versions while the server runs: policies, swaps, broken and changed versions, warm-up."""
 
 import pathlib
 import shutil
@@ -28,13 +28,13 @@ def test_a_new_version_takes_over_and_requests_of_the_old_one_are_finished(base_
     with running(ModelConfig("tiny", str(base_path)), log=log) as client:
         assert which(client) == [1]
         finish = client.begin(signature_name="which", instances=[0])
-        shutil.copytree(saved[2], base_path / "writing-2")  # incomplete, so the server ignores it
+        shutil.copytree(saved[2], base_path / "writing-2")  # the name is not a number, so the server ignores it
         time.sleep(0.2)
         assert states(client) == {1: "AVAILABLE"}
         (base_path / "writing-2").rename(base_path / "2")
         wait_for(lambda: states(client).get(2) == "AVAILABLE")
         assert which(client) == [2]
-        assert states(client)[1] == "UNLOADING"  # the accepted request keeps it
+        assert states(client)[1] == "UNLOADING"  # the accepted request keeps version 1 loaded
         assert client.post("/v1/models/tiny/versions/1:predict", {"instances": ["x"]})[0] == 404
         assert finish() == (200, {"predictions": [1]})
         wait_for(lambda: states(client) == {1: "END", 2: "AVAILABLE"})
@@ -43,13 +43,13 @@ def test_a_new_version_takes_over_and_requests_of_the_old_one_are_finished(base_
         shutil.rmtree(base_path / "2")
         wait_for(lambda: states(client) == {1: "AVAILABLE"})
         assert which(client) == [1]
-        # The server keeps answering although the directory is empty for a moment.
+        # The server keeps answering although the base path has no version for a moment.
         (base_path / "1").rename(base_path / "one")
         time.sleep(0.2)
         assert which(client) == [1]
 
 
-def test_a_broken_version_is_reported_and_taken_up_once_mended(base_path, saved):
+def test_a_broken_version_is_reported_and_served_after_its_repair(base_path, saved):
     log = []
     with running(ModelConfig("tiny", str(base_path)), log=log) as client:
         broken = base_path / "writing-2"
@@ -83,7 +83,7 @@ def test_policies_choose_the_versions(saved, tmp_path):
             assert sorted(states(client)) == expected
 
 
-def test_what_has_no_manifest_is_served_only_when_told(base_path):
+def test_a_version_without_a_manifest_is_served_only_with_allow_unverified(base_path):
     (base_path / "1" / "manifest.json").unlink()
     config = ModelConfig("tiny", str(base_path))
     with pytest.raises(UserError, match="manifest.json: missing or damaged"):
@@ -128,7 +128,7 @@ def test_warm_up_requests_are_run_before_a_version_takes_traffic(base_path, inpu
                 pass
 
 
-def test_a_model_that_is_not_there_or_cannot_be_read_ends_the_start(tmp_path):
+def test_the_server_does_not_start_with_a_missing_or_unreadable_model(tmp_path):
     with pytest.raises(UserError, match="no version of model 'tiny' there"):
         with running(ModelConfig("tiny", str(tmp_path))):
             pass
@@ -145,7 +145,7 @@ def test_models_config_is_read_and_its_faults_are_named(tmp_path):
                model_version_policy { specific { versions: 2 versions: 5 } } version_labels { key: "stable" value: 2 } }
       config { name: "b" base_path: "sub/b" model_version_policy { latest { num_versions: 3 } } }
       config { name: "c" base_path: "/c" model_version_policy { all {} } } }""")
-    assert not pathlib.Path("/models").is_dir()
+    assert not pathlib.Path("/models").is_dir()  # so /models/a means the directory `a` beside models.config
     assert model_configs.read(str(path)) == [
         ModelConfig("a", str(tmp_path / "a"), specific=(2, 5), version_labels={"stable": 2}),
         ModelConfig("b", str(tmp_path / "sub/b"), latest=3),

@@ -41,14 +41,14 @@ def test_an_answer_with_too_many_values_is_refused_before_it_is_computed(base_pa
         assert client.metric("serving_batch_rows_count") == runs
 
 
-def test_an_answer_to_texts_is_counted_when_it_is_there(base_path):
+def test_the_values_of_an_answer_to_texts_are_counted_after_the_run(base_path):
     with running(ModelConfig("tiny", str(base_path)), max_answer_values=50) as client:
         assert client.predict(signature_name="words", instances=["a b"] * 12)[0] == 200
         status, answer = client.predict(signature_name="words", instances=["a b c d e"] * 12)
         assert status == 400 and "120 values; expected at most 50" in answer["error"]
 
 
-def test_requests_above_a_batch_run_in_parts_and_short_rows_are_padded_as_in_a_batch(client):
+def test_requests_larger_than_a_batch_run_in_parts_and_short_rows_are_padded_as_in_a_batch(client):
     rows = ["a"] * 100 + ["a b c"] + ["b c"] * 49
     status, answer = client.predict(signature_name="words", instances=rows)
     assert status == 200 and len(answer["predictions"]) == 150
@@ -118,7 +118,7 @@ def test_a_large_answer_is_encoded_in_pieces_of_bounded_size(shapes, is_rows):
         np.testing.assert_array_equal(np.array(columns[name], np.float32).reshape(array.shape), array)
 
 
-def test_a_large_answer_is_sent_in_pieces_to_old_and_new_clients(client):
+def test_a_large_answer_is_chunked_for_http_1_1_but_not_for_http_1_0(client):
     expected = client.predict(**masked(1, 3, 2))[1]["predictions"][0]
     request = masked(3, 30, 30)
     status, headers, body = client.ask("POST", "/v1/models/tiny:predict", json.dumps(request))

@@ -60,7 +60,7 @@ def write_table(directory, name, count, seed):
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
-    """Skips the pictures, which take a tenth of a run's time. Only the run of `finished` draws them."""
+    """Skips the pictures, which take a tenth of a run's time. Runs of module and session fixtures still draw them."""
     for name in (
         "keras_bert_app.tasks.finetune.draw_curves",
         "keras_bert_app.drawing.finetuning_pictures.draw_answers",

@@ -16,7 +16,7 @@ from tests.training.conftest import two_replicas
 BATCH = 7
 
 
-def made(count=53, group_sizes=None, seed=3, token_labels=False):
+def random_features(count=53, group_sizes=None, seed=3, token_labels=False):
     """Features of random rows. The label of a unit is its number; the first token of row n is 1000 + n."""
     generator = np.random.default_rng(seed)
     sizes = np.ones(count, int) if group_sizes is None else np.array(group_sizes)
@@ -39,17 +39,17 @@ def run(**settings):
     return FinetuningConfig(**{"global_batch_size": BATCH, "max_seq_length": 61, "seed": 5, **settings})
 
 
-def taken(features, settings, count, position=None):
+def take_batches(features, settings, count, position=None):
     return [
         ({name: value.numpy() for name, value in batch.items()}, after)
         for batch, after in itertools.islice(batches.training_batches(features, settings, position), count)
     ]
 
 
-def labels_of(found):
+def labels_of(taken):
     return [
         int(label)
-        for batch, _ in found
+        for batch, _ in taken
         for label, weight in zip(batch["labels"], batch["example_weights"], strict=True)
         if weight
     ]
@@ -57,35 +57,35 @@ def labels_of(found):
 
 @pytest.mark.parametrize("length_buckets", [True, False])
 def test_every_example_comes_once_an_epoch_in_a_new_order_each_time(length_buckets):
-    features, steps = made(), batches.steps_per_epoch(made(), BATCH)
-    found = taken(features, run(length_buckets=length_buckets), 2 * steps)
-    first, second = labels_of(found[:steps]), labels_of(found[steps:])
+    features, steps = random_features(), batches.steps_per_epoch(random_features(), BATCH)
+    taken = take_batches(features, run(length_buckets=length_buckets), 2 * steps)
+    first, second = labels_of(taken[:steps]), labels_of(taken[steps:])
     assert sorted(first) == sorted(second) == list(range(53)) and first != second
-    assert [after for _, after in found] == [(0, at) for at in range(1, steps)] + [(1, at) for at in range(steps)] + [
+    assert [after for _, after in taken] == [(0, at) for at in range(1, steps)] + [(1, at) for at in range(steps)] + [
         (2, 0)
     ]
 
 
 def test_the_plan_follows_from_seed_and_epoch_alone():
     def plan(seed, epoch):
-        return [units.tolist() for units in batches.epoch_plan(made(), run(seed=seed), epoch)]
+        return [units.tolist() for units in batches.epoch_plan(random_features(), run(seed=seed), epoch)]
 
     assert plan(5, 0) == plan(5, 0)
     assert plan(5, 0) != plan(6, 0) and plan(5, 0) != plan(5, 1) and plan(5, 1) != plan(6, 0)
 
 
-def test_a_run_goes_on_from_any_position_with_the_same_batches():
-    features, settings = made(), run()
-    whole = taken(features, settings, 20)
+def test_a_run_continues_from_any_position_with_the_same_batches():
+    features, settings = random_features(), run()
+    whole = take_batches(features, settings, 20)
     for cut in range(1, 19):
-        rest = taken(features, settings, 2, position=whole[cut - 1][1])
+        rest = take_batches(features, settings, 2, position=whole[cut - 1][1])
         for (batch, after), (expected, expected_after) in zip(rest, whole[cut : cut + 2], strict=True):
             assert after == expected_after
             assert all(np.array_equal(batch[name], value) for name, value in expected.items())
 
 
-def test_a_row_of_a_batch_is_its_tokens_its_segments_and_padding():
-    features = made(token_labels=True)
+def test_a_row_of_a_batch_has_its_tokens_its_segments_and_padding():
+    features = random_features(token_labels=True)
     batch = batches.make_batch(features, np.array([4, 9]), BATCH, 61)
     for row, unit in enumerate((4, 9)):
         start, end = features.row_splits[unit : unit + 2]
@@ -98,14 +98,14 @@ def test_a_row_of_a_batch_is_its_tokens_its_segments_and_padding():
 
 
 def test_rows_that_fill_up_a_batch_have_no_weight_no_mask_and_no_token_label():
-    batch = batches.make_batch(made(token_labels=True), np.array([4, 9]), BATCH, 61)
+    batch = batches.make_batch(random_features(token_labels=True), np.array([4, 9]), BATCH, 61)
     assert batch["example_weights"].tolist() == [1.0, 1.0] + [0.0] * (BATCH - 2)
     assert not batch["input_mask"][2:].any() and not batch["input_word_ids"][2:].any() and not batch["labels"][2:].any()
     assert (batch["token_labels"][2:] == -1).all()
 
 
 def test_groups_of_rows_have_their_own_axis_and_missing_rows_are_empty():
-    features = made(group_sizes=[3, 1, 4, 2])
+    features = random_features(group_sizes=[3, 1, 4, 2])
     batch = batches.make_batch(features, np.array([1, 0, 3]), 5, 61)
     assert batch["input_word_ids"].shape == batch["input_mask"].shape == (5, 3, 61)
     assert batch["input_word_ids"][:, :, 0].tolist() == [
@@ -126,7 +126,7 @@ def test_groups_of_rows_have_their_own_axis_and_missing_rows_are_empty():
 
 
 def test_a_higher_length_cost_gives_fewer_lengths_and_no_buckets_give_one_shape():
-    features = made(400, group_sizes=[1, 2, 3, 4] * 100)
+    features = random_features(400, group_sizes=[1, 2, 3, 4] * 100)
     settings = run(num_train_steps=58)
 
     def shapes(settings, **options):
@@ -142,65 +142,65 @@ def test_a_higher_length_cost_gives_fewer_lengths_and_no_buckets_give_one_shape(
 
 
 def test_a_longer_run_has_more_lengths_and_each_epoch_has_the_same_ones():
-    features = made(400)
+    features = random_features(400)
     steps = batches.steps_per_epoch(features, BATCH)
 
     def lengths_of(epochs, taken_epochs):
         stream = batches.training_batches(features, run(num_train_steps=epochs * steps), length_cost=1000)
-        found = [batch["input_mask"].shape[1] for batch, _ in itertools.islice(stream, taken_epochs * steps)]
-        return [set(found[at : at + steps]) for at in range(0, len(found), steps)]
+        taken = [batch["input_mask"].shape[1] for batch, _ in itertools.islice(stream, taken_epochs * steps)]
+        return [set(taken[at : at + steps]) for at in range(0, len(taken), steps)]
 
     (few,), several = lengths_of(1, 1), lengths_of(20, 4)
     assert len(few) < len(several[0]) and len(set.union(*several)) == len(several[0])
 
 
 def test_texts_of_similar_lengths_are_in_the_same_batch():
-    features = made(400)
+    features = random_features(400)
 
     def padding(settings):
-        found = taken(features, settings, batches.steps_per_epoch(features, BATCH))
-        return sum(batch["input_mask"].size for batch, _ in found) / sum(
-            batch["input_mask"].sum() for batch, _ in found
+        taken = take_batches(features, settings, batches.steps_per_epoch(features, BATCH))
+        return sum(batch["input_mask"].size for batch, _ in taken) / sum(
+            batch["input_mask"].sum() for batch, _ in taken
         )
 
     assert padding(run(length_buckets=False)) > 1.9
     assert padding(run()) < 1.35
 
 
-def test_short_and_long_batches_come_in_no_order():
-    features = made(400)
-    found = taken(features, run(), batches.steps_per_epoch(features, BATCH))
-    lengths = np.array([batch["input_mask"].shape[1] for batch, _ in found], float)
+def test_short_and_long_batches_come_in_random_order():
+    features = random_features(400)
+    taken = take_batches(features, run(), batches.steps_per_epoch(features, BATCH))
+    lengths = np.array([batch["input_mask"].shape[1] for batch, _ in taken], float)
     assert abs(np.corrcoef(lengths[:-1], lengths[1:])[0, 1]) < 0.4
 
 
 @pytest.mark.parametrize("sizes", [None, [1, 5, 2, 3, 4] * 5])
-def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
-    features = made(25, group_sizes=sizes)
-    found = list(batches.evaluation_batches(features, run(), 4))
-    units = np.concatenate([units for _, units in found])
-    assert sorted(units) == list(range(25)) and len(found) == 7
+def test_an_evaluation_takes_every_unit_once_and_begins_with_the_least_work(sizes):
+    features = random_features(25, group_sizes=sizes)
+    taken = list(batches.evaluation_batches(features, run(), 4))
+    units = np.concatenate([units for _, units in taken])
+    assert sorted(units) == list(range(25)) and len(taken) == 7
     work = (features.longest_rows() * features.group_sizes())[units]
     assert (np.diff(work) >= 0).all()
-    for batch, units in found:
+    for batch, units in taken:
         assert batch["labels"].numpy()[: len(units)].tolist() == units.tolist()
         assert batch["example_weights"].numpy().sum() == len(units)
 
 
 @pytest.mark.parametrize("sizes", [None, [1, 5, 2, 3, 4] * 5])
 def test_batches_of_any_shape_fit_their_longest_row_and_the_last_one_is_not_filled_up(sizes):
-    features = made(25, group_sizes=sizes)
+    features = random_features(25, group_sizes=sizes)
     filled = list(batches.evaluation_batches(features, run(), 4))
-    found = list(batches.evaluation_batches(features, run(), 4, is_any_shape=True))
-    for (batch, units), (of_filled, expected) in zip(found, filled, strict=True):
+    taken = list(batches.evaluation_batches(features, run(), 4, is_any_shape=True))
+    for (batch, units), (filled_batch, expected) in zip(taken, filled, strict=True):
         np.testing.assert_array_equal(units, expected)
         shape = batch["input_mask"].shape
         assert (shape[0], shape[-1]) == (len(units), features.longest_rows()[units].max())
         for name, values in batch.items():
             part = tuple(map(slice, values.shape))
-            np.testing.assert_array_equal(values, of_filled[name].numpy()[part])
-    assert len(found[-1][1]) == 1
-    # Without length buckets there is still one shape, and a high cost still leads to one length.
+            np.testing.assert_array_equal(values, filled_batch[name].numpy()[part])
+    assert len(taken[-1][1]) == 1
+    # Without length buckets, all batches still have one length. A high cost still leads to one length, too.
     for settings, options in ((run(length_buckets=False), {}), (run(), {"length_cost": 10**6})):
         shapes = {
             batch["input_mask"].shape[-1]
@@ -210,10 +210,10 @@ def test_batches_of_any_shape_fit_their_longest_row_and_the_last_one_is_not_fill
 
 
 def test_many_tokens_are_worth_compiling_for():
-    features, cost = made(64), 4000
+    features, cost = random_features(64), 4000
     by_rounds = [batches.is_worth_compiling(features, run(), 8, cost, rounds) for rounds in (1, 2, 3, 5, 10, 100)]
     assert not by_rounds[0] and by_rounds[-1] and by_rounds == sorted(by_rounds)
-    # With 64 rows of 61 tokens in one shape, compilation pays if 0.8 of the places exceed the cost of a length.
+    # A round has 64 rows of 61 places. Compilation pays if 0.8 times the places of all rounds exceed the cost.
     one_shape, enough = run(length_buckets=False), int(cost / (0.8 * 64 * 61)) + 1
     assert batches.is_worth_compiling(features, one_shape, 8, cost, enough)
     assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)
@@ -228,5 +228,7 @@ def test_many_tokens_are_worth_compiling_for():
     ],
 )
 def test_one_cpu_without_compilation_takes_batches_of_any_shape(strategy, precision, expected):
-    execution, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10**6)
+    execution, shapes = scoring.compilation(
+        strategy, run(precision=precision), CONFIG, random_features(64), times=10**6
+    )
     assert (execution, shapes["is_any_shape"]) == expected

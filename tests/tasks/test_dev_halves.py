@@ -37,7 +37,7 @@ def test_an_example_keeps_its_half_when_others_come_or_go():
 
 
 @pytest.mark.parametrize("texts", [["a", "b"], ["same", "same", "same"], ["a", "b", "c"]])
-def test_a_handful_of_examples_are_in_both_halves_too(texts):
+def test_few_examples_also_leave_no_half_empty(texts):
     assert all(dev_halves.split(_TASK, examples_of(texts)))
 
 
@@ -47,7 +47,7 @@ def test_one_example_cannot_be_divided():
 
 
 def test_sentences_of_one_document_stay_together_wherever_the_files_lie(tmp_path):
-    task, halves = registry.find("ner"), []
+    task, halves_by_folder = registry.find("ner"), []
     for folder in ("here", "there"):
         path = tmp_path / folder / "dev.txt"
         path.parent.mkdir()
@@ -57,9 +57,9 @@ def test_sentences_of_one_document_stay_together_wherever_the_files_lie(tmp_path
             )
         )
         examples = task.read_file(str(path), run_config(str(path.parent)))
-        halves.append([[example.words[0] for example in half] for half in dev_halves.split(task, examples)])
-    assert halves[0] == halves[1]
-    assert all(count == 3 for half in halves[0] for count in collections.Counter(half).values())
+        halves_by_folder.append([[example.words[0] for example in half] for half in dev_halves.split(task, examples)])
+    assert halves_by_folder[0] == halves_by_folder[1]
+    assert all(count == 3 for half in halves_by_folder[0] for count in collections.Counter(half).values())
 
 
 def run_config(data_dir):
@@ -69,7 +69,7 @@ def run_config(data_dir):
 
 
 def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
-    """408 dev examples, 31 evaluations, three seeds: the best evaluation looks better than the baseline by chance."""
+    """The best of 31 evaluations on 408 dev examples looks better than the baseline by chance."""
     generator = np.random.default_rng(5)
     for name, count in (("train", 96), ("dev", 408)):
         lines = [f"{sentence(generator, '1')}\t{label}\n" for label in generator.choice(["0", "1"], count)]

@@ -49,7 +49,7 @@ def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path
         dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=8),
     )
     figures, _ = run_on(workdir, table_dir, **settings)
-    # metrics.jsonl has seven digits of this score. The score covers 3 of the 8 examples.
+    # 3 of the 8 examples choose the weights. A resumed run reads this score from metrics.jsonl with seven digits.
     assert figures["dev_examples"] == 3 and figures["best"]["score"] == pytest.approx(1 / 3, abs=1e-6)
     shutil.rmtree(newest(workdir))
     _, output = run_on(workdir, table_dir, **settings)
@@ -57,15 +57,15 @@ def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path
     assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000002"]
 
 
-def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(ended_early, table_dir, tmp_path):
+def test_early_stopping_ends_a_run_after_two_evaluations_without_a_better_score(ended_early, table_dir, tmp_path):
     workdir, figures, output = ended_early
     rows = [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best"]["step"] == 2
     assert newest(workdir).endswith("step-00000006")
-    why = (
+    message = (
         "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 continues"
     )
-    assert why in output
+    assert message in output
     shutil.copytree(workdir, tmp_path / "run")
     existing = ExistingRun.read(str(tmp_path / "run"))
     _, run = existing.resumed(None, {"early_stopping": 0}, run_class=FinetuningConfig)
@@ -73,16 +73,16 @@ def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(en
     assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
 
 
-def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(tmp_path):
+def test_the_best_weights_of_a_repeated_step_are_replaced_only_with_another_score(tmp_path):
     model = BertTaskModel(CONFIG, Head("text", 2))
     for bias in (1.0, 2.0):
         model.classifier.bias.assign([bias, bias])
         checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
     (best,) = checkpoints.best_checkpoints(str(tmp_path))
-    written = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
+    written_at = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
     # A finished run that starts again saves its best weights again.
     checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": 2.0})
-    assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written
+    assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written_at
     assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
     assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
 
@@ -93,7 +93,7 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
 ):
     workdir, figures = str(tmp_path / "run"), ended_early[1]
     shutil.copytree(ended_early[0], workdir)
-    # The state after a kill during the last evaluation.
+    # These changes give the state after a kill during the last evaluation.
     manifest = checkpoints.read_manifest(newest(workdir))
     pathlib.Path(newest(workdir), "manifest.json").write_text(
         checkpoint_manifests.manifest_text({**manifest, "evaluation_due": True})
@@ -103,11 +103,11 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
     path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 6 and "eval_accuracy" in line)))
     os.remove(os.path.join(workdir, "results.json"))
     if stops_again:
-        real = Scorer.evaluate
+        original_evaluate = Scorer.evaluate
 
         def evaluate(self, step, should_stop):
             signal.raise_signal(signal.SIGTERM)
-            return real(self, step, should_stop)
+            return original_evaluate(self, step, should_stop)
 
         with monkeypatch.context() as patched:
             patched.setattr(Scorer, "evaluate", evaluate)
@@ -119,7 +119,7 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
     assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
 
 
-def test_evaluations_that_are_rarer_than_checkpoints_have_one_of_their_step(table_dir, tmp_path):
+def test_a_run_also_saves_a_checkpoint_at_each_evaluation(table_dir, tmp_path):
     run_on(tmp_path / "run", table_dir, num_train_steps=7, eval_steps=5, save_checkpoints_steps=3, keep_checkpoints=9)
     assert [int(path[-8:]) for path in checkpoints.list_checkpoints(str(tmp_path / "run"))] == [3, 5, 6, 7]
     run = FinetuningConfig(**SETTINGS, data_dir=table_dir)

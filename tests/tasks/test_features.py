@@ -15,7 +15,7 @@ from tests.tasks.texts import WORDS, pieces, rows_of, tokenizer
 CLS, SEP = 2, 3
 
 
-def of_text(text, **settings):
+def text_features(text, **settings):
     """The Features of one text without label."""
     run = FinetuningConfig(max_seq_length=13, **settings)
     examples = [Example("0", text, None, None, "a.tsv:2")]
@@ -26,16 +26,16 @@ def alphabet(length):
     return " ".join(WORDS[at % len(WORDS)] for at in range(length))
 
 
-def test_a_pair_loses_what_googles_loop_takes_from_it():
+def test_a_pair_is_truncated_as_in_the_loop_of_google():
     generator = random.Random(7)
     for _ in range(2000):
         a, b = (list(range(generator.randint(0, 23))) for _ in "ab")
         room = generator.randint(0, 41)
-        found = truncated((np.array(a), np.array(b)), room)
+        kept = truncated((np.array(a), np.array(b)), room)
         # google-research/bert run_classifier.py: one token at a time from the longer text, from B if both are equal.
         while len(a) + len(b) > room:
             (a if len(a) > len(b) else b).pop()
-        assert [part.tolist() for part in found] == [a, b]
+        assert [part.tolist() for part in kept] == [a, b]
 
 
 def test_the_longest_of_three_parts_loses_its_end_token_by_token():
@@ -43,11 +43,11 @@ def test_the_longest_of_three_parts_loses_its_end_token_by_token():
     for _ in range(2000):
         parts = [list(range(generator.randint(0, 17))) for _ in range(3)]
         room = generator.randint(0, 43)
-        found = truncated(parts, room)
+        kept = truncated(parts, room)
         parts = [list(part) for part in parts]
         while sum(map(len, parts)) > room:
             max(reversed(parts), key=len).pop()
-        assert found == parts
+        assert kept == parts
 
 
 def test_rows_are_packed_one_after_the_other_with_segment_b_after_the_first_separator():
@@ -55,20 +55,20 @@ def test_rows_are_packed_one_after_the_other_with_segment_b_after_the_first_sepa
     builder.add(np.array([7, 8]), np.array([9]))
     builder.add(np.array([], np.int32))
     builder.add(np.array([5]), np.array([], np.int32))
-    made = builder.features([0, 1, 2])
-    assert rows_of(made) == [[CLS, 7, 8, SEP, 9, SEP], [CLS, SEP], [CLS, 5, SEP, SEP]]
-    assert made.b_starts.tolist() == [4, 2, 3]
-    assert made.row_lengths().tolist() == [6, 2, 4] and made.num_units == 3
-    assert made.token_ids.dtype == np.int32
+    packed = builder.features([0, 1, 2])
+    assert rows_of(packed) == [[CLS, 7, 8, SEP, 9, SEP], [CLS, SEP], [CLS, 5, SEP, SEP]]
+    assert packed.b_starts.tolist() == [4, 2, 3]
+    assert packed.row_lengths().tolist() == [6, 2, 4] and packed.num_units == 3
+    assert packed.token_ids.dtype == np.int32
 
 
 def test_units_of_several_rows_know_their_rows_and_the_longest_of_them():
     builder = RowBuilder(tokenizer())
     for length in (3, 7, 2, 5, 1):
         builder.add(np.zeros(length, np.int32))
-    made = builder.features([0, 1], unit_splits=[0, 2, 5])
-    assert made.num_units == 2 and tuple(made.rows_of(1)) == (2, 5)
-    assert made.longest_rows().tolist() == [9, 7] and made.group_sizes().tolist() == [2, 3]
+    packed = builder.features([0, 1], unit_splits=[0, 2, 5])
+    assert packed.num_units == 2 and tuple(packed.rows_of(1)) == (2, 5)
+    assert packed.longest_rows().tolist() == [9, 7] and packed.group_sizes().tolist() == [2, 3]
 
 
 def test_each_text_has_its_own_pieces_whatever_the_number_of_calls(monkeypatch):
@@ -88,17 +88,17 @@ def test_each_text_has_its_own_pieces_whatever_the_number_of_calls(monkeypatch):
 
 def test_a_text_that_fits_is_one_row_in_every_mode():
     for mode in ("head", "head_tail", "windows", "hierarchical"):
-        made = of_text(alphabet(11), long_documents=mode)
-        assert rows_of(made) == [[CLS, *pieces(alphabet(11)), SEP]] and made.notes == []
-        assert (made.unit_splits is not None) == (mode in ("windows", "hierarchical"))
+        rows = text_features(alphabet(11), long_documents=mode)
+        assert rows_of(rows) == [[CLS, *pieces(alphabet(11)), SEP]] and rows.notes == []
+        assert (rows.unit_splits is not None) == (mode in ("windows", "hierarchical"))
 
 
-def test_the_head_is_the_beginning_and_head_and_tail_a_quarter_and_the_rest():
+def test_head_keeps_the_beginning_and_head_tail_keeps_a_quarter_there_and_the_rest_at_the_end():
     whole = pieces(alphabet(26))
-    assert rows_of(of_text(alphabet(26))) == [[CLS, *whole[:11], SEP]]
-    made = of_text(alphabet(26), long_documents="head_tail")
-    assert rows_of(made) == [[CLS, *whole[:2], *whole[-9:], SEP]]
-    assert made.notes == ["1 of 1 texts are longer than 13 tokens and were cut"]
+    assert rows_of(text_features(alphabet(26))) == [[CLS, *whole[:11], SEP]]
+    rows = text_features(alphabet(26), long_documents="head_tail")
+    assert rows_of(rows) == [[CLS, *whole[:2], *whole[-9:], SEP]]
+    assert rows.notes == ["1 of 1 texts are longer than 13 tokens and were cut"]
 
 
 def test_head_and_tail_take_the_first_128_of_510_tokens_as_in_the_paper():
@@ -121,7 +121,7 @@ def test_windows_cover_every_token_whatever_the_stride(stride):
 
 
 def test_windows_beyond_max_windows_are_cut_and_noted_even_if_they_overlap():
-    made = of_text(alphabet(26), long_documents="windows", doc_stride=2, max_windows=5)
-    assert len(rows_of(made)) == 5
-    assert made.notes == ["1 of 1 texts are longer than 5 windows of 13 tokens and were cut"]
-    assert of_text(alphabet(19), long_documents="windows", doc_stride=2, max_windows=5).notes == []
+    rows = text_features(alphabet(26), long_documents="windows", doc_stride=2, max_windows=5)
+    assert len(rows_of(rows)) == 5
+    assert rows.notes == ["1 of 1 texts are longer than 5 windows of 13 tokens and were cut"]
+    assert text_features(alphabet(19), long_documents="windows", doc_stride=2, max_windows=5).notes == []

@@ -79,7 +79,7 @@ def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finishe
     assert all(row["probabilities"][row["label"]] > 0.5 for row in rows)
 
 
-def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, table_dir, tmp_path):
+def test_a_run_that_was_cut_off_after_a_checkpoint_ends_bit_for_bit_the_same(finished, table_dir, tmp_path):
     whole = finished[0]
     workdir = str(tmp_path / "cut")
     shutil.copytree(whole, workdir)
@@ -125,7 +125,7 @@ def test_running_means_are_scored_and_kept_while_training_continues_with_the_wei
         ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than"),
     ],
 )
-def test_a_run_that_has_begun_does_not_go_on_with_other_examples(
+def test_a_run_that_has_begun_does_not_continue_with_other_examples(
     finished, table_dir, tmp_path, old, new, names, message
 ):
     for name in ("train", "dev"):
@@ -137,20 +137,20 @@ def test_a_run_that_has_begun_does_not_go_on_with_other_examples(
 
 def test_padding_to_the_longest_or_to_the_maximum_gives_the_same_answers_on_two_replicas_or_one(finished, table_dir):
     path = os.path.join(table_dir, "dev.tsv")
-    _, _, _, found = FinetunedRun(finished[0]).evaluate(path)
+    _, _, _, answers = FinetunedRun(finished[0]).evaluate(path)
     padded = FinetunedRun(finished[0], {"length_buckets": False}, strategy=two_replicas()).evaluate(path)[3]
-    for one, other in zip(found, padded, strict=True):
+    for one, other in zip(answers, padded, strict=True):
         assert one["probabilities"]["1"] == pytest.approx(other["probabilities"]["1"], abs=1e-6)
 
 
-def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypatch):
-    workdir, real = str(tmp_path / "stopped"), infeed.Batches.take
+def test_a_signal_saves_a_checkpoint_and_reports_its_step(table_dir, tmp_path, monkeypatch):
+    workdir, original_take = str(tmp_path / "stopped"), infeed.Batches.take
 
     def take(self, count):
         self.taken = getattr(self, "taken", 0) + 1
         if self.taken == 3:
             signal.raise_signal(signal.SIGTERM)
-        return real(self, count)
+        return original_take(self, count)
 
     monkeypatch.setattr(infeed.Batches, "take", take)
     with pytest.raises(Interrupted) as stop:
@@ -159,7 +159,7 @@ def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypat
     assert newest(workdir).endswith("step-00000003")
 
 
-def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels_are_the_same(
+def test_a_fine_tuned_run_as_a_start_gives_its_output_layer_if_task_and_labels_are_the_same(
     finished, table_dir, tmp_path
 ):
     weights, lines = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
@@ -190,12 +190,13 @@ def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
     settings = dict(num_train_steps=4, learning_rate=1e-4, classifier_dropout=0.0, average_decay=0.5)
     run_on(tmp_path / "one", table_dir, config, **settings)
     run_on(tmp_path / "two", table_dir, config, strategy=two_replicas(), **settings)
-    for kept in (checkpoints.list_checkpoints, checkpoints.best_checkpoints):  # the weights and their running means
-        one, two = (weights_of(kept(str(tmp_path / name))[-1]) for name in ("one", "two"))
+    # The last checkpoint has the weights, and the best weights are running means.
+    for list_kept in (checkpoints.list_checkpoints, checkpoints.best_checkpoints):
+        one, two = (weights_of(list_kept(str(tmp_path / name))[-1]) for name in ("one", "two"))
         assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
 
 
-def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_numbers_of_windows(table_dir):
+def test_a_batch_of_windows_in_two_parts_gives_the_updates_of_the_whole_batch(table_dir):
     settings = {
         **SETTINGS,
         "data_dir": table_dir,
@@ -205,7 +206,7 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         "long_documents": "windows",
         "doc_stride": 4,
     }
-    config, ends = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), []
+    config, final_weights = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), []
     for parts in (1, 2):
         run = FinetuningConfig(**settings, classifier_dropout=0.0, gradient_accumulation_steps=parts).resolved(12)
         data, strategy = load_data(run, BertTokenizer(VOCABULARY, True)), tf.distribute.get_strategy()
@@ -216,19 +217,19 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         )
         # The shortest and the longest units have different lengths and different numbers of windows.
         order = np.argsort(data.train.longest_rows() * data.train.group_sizes(), kind="stable")
-        taken = [
+        three_batches = [
             {name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
             for units, length in ((order[:8], 8), (order[-8:], 11), (order[8:16], 8))
         ]
-        assert [batch["input_mask"].shape[2] for batch in taken] == [8, 11, 8]
-        assert taken[0]["input_mask"].shape[1] < taken[1]["input_mask"].shape[1]
-        for step, batch in enumerate(taken):
+        assert [batch["input_mask"].shape[2] for batch in three_batches] == [8, 11, 8]
+        assert three_batches[0]["input_mask"].shape[1] < three_batches[1]["input_mask"].shape[1]
+        for step, batch in enumerate(three_batches):
             call({name: values[tf.newaxis] for name, values in batch.items()}, step)
-        ends.append([variable.numpy() for variable in model.trainable_variables])
-    assert all(np.abs(one - two).max() < 1e-6 for one, two in zip(*ends, strict=True))
+        final_weights.append([variable.numpy() for variable in model.trainable_variables])
+    assert all(np.abs(one - two).max() < 1e-6 for one, two in zip(*final_weights, strict=True))
 
 
-def test_layers_thaw_from_the_top_and_frozen_ones_keep_their_bits(table_dir, tmp_path):
+def test_layers_are_unfrozen_from_the_top_and_frozen_layers_do_not_change(table_dir, tmp_path):
     workdir = str(tmp_path / "run")
     run_on(
         workdir,
@@ -270,7 +271,7 @@ def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
     )
 
 
-def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(table_dir, tmp_path):
+def test_reinit_layers_replaces_the_highest_layers_and_the_pooler_and_nothing_else(table_dir, tmp_path):
     config = CONFIG.replace(num_hidden_layers=3)
     run_on(tmp_path / "first", table_dir, config, num_train_steps=2, learning_rate=1e-2)
     start = str(tmp_path / "first")
@@ -287,10 +288,10 @@ def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(tab
             num_train_steps=1,
             reinit_layers=count,
         )
-        ends = weights_of(newest(str(tmp_path / str(count))))
+        final_weights = weights_of(newest(str(tmp_path / str(count))))
         kept[count] = {
             "/".join(path.split("/")[:2])
-            for path, tensor in ends.items()
+            for path, tensor in final_weights.items()
             if np.array_equal(tensor, initial[0].tensors.get(path))
         }
         assert ("reinitialized: encoder/layer_1, encoder/layer_2, encoder/pooler" in output) == bool(count)
@@ -298,12 +299,12 @@ def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(tab
     assert kept[0] - kept[2] == {"encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
     assert {
         path
-        for path in ends
-        if path.startswith("encoder/layer_2/") and path.endswith("gamma") and (ends[path] != 1.0).any()
+        for path in final_weights
+        if path.startswith("encoder/layer_2/") and path.endswith("gamma") and (final_weights[path] != 1.0).any()
     } == set()
 
 
-def test_without_gradual_unfreezing_all_is_trained_from_the_beginning():
+def test_without_gradual_unfreezing_all_layers_are_trained_from_the_beginning():
     assert first_steps(["classifier/kernel"], FinetuningConfig(**SETTINGS), 2) == {}
 
 
@@ -381,7 +382,7 @@ def test_a_failed_seed_is_reported_and_is_not_in_the_mean():
         ),
     ],
 )
-def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):
+def test_an_impossible_start_is_refused_and_writes_no_config(tmp_path, table_dir, settings, message):
     wanted = {**SETTINGS, "data_dir": table_dir, **settings}
     with pytest.raises(UserError, match=message):
         finetuning_start.launch(
@@ -390,7 +391,7 @@ def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_pa
     assert not os.path.exists(tmp_path / "run" / "config.json")
 
 
-def test_pairs_are_refused_where_the_model_has_one_segment(tmp_path):
+def test_pairs_are_refused_if_the_model_has_one_segment(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / f"{name}.tsv").write_text(
             "text_a\ttext_b\tlabel\nso kind\ta day\t1\nso grim\ta day\t0\n", encoding="utf-8"

@@ -20,7 +20,7 @@ from keras_bert_app.tasks import finetuning_start, registry, scoring, transfer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest
 
 
-def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_again_find_all_done(
+def test_seeds_run_in_turn_from_an_encoder_tuned_on_the_texts_and_a_second_launch_trains_nothing(
     finished, table_dir, tmp_path
 ):
     wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 2, "mlm_tuning_steps": 3}
@@ -30,7 +30,7 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
         assert json.load(file) == figures
     tuned, _ = checkpoints.read_tensors(checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1])
     assert checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1].endswith("step-00000003")
-    assert output.count("weights from") == 3  # in the masked LM, and in both seeds
+    assert output.count("weights from") == 3  # once in the masked LM and once in each seed
     assert "classification accuracy over 2 seeds" in output
     assert "masked_lm/output_bias" in tuned
     # The directory counts as the run of its best seed.
@@ -45,7 +45,7 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
     assert again == figures and output.count("resumed at step 2") == 2 and "weights from" not in output
 
 
-def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_been_found_good(
+def test_masked_lm_tuning_keeps_the_weights_that_it_does_not_train_and_begins_after_all_checks(
     finished, table_dir, tmp_path
 ):
     wanted = {
@@ -68,13 +68,13 @@ def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_be
     )
     for path in ("encoder/pooler/kernel", "classifier/kernel"):
         np.testing.assert_array_equal(ours[path], theirs[path])
-    # Other seeds start from the same masked LM. Another learning rate is refused.
+    # The error names the learning rate, but not the seed, because all seeds start from one masked LM.
     shutil.copytree(tmp_path / "run" / "mlm_tuning", tmp_path / "seeds" / "mlm_tuning")
     with pytest.raises(UserError, match="was tuned with other learning_rate; give another --workdir"):
         launched(tmp_path / "seeds", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
 
 
-def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_the_best_one(
+def test_a_start_of_another_task_gives_its_encoder_and_a_start_of_several_seeds_gives_the_best_run(
     finished, table_dir, tmp_path
 ):
     wanted = {"data_dir": table_dir, "num_train_steps": 1, "learning_rate": 0.0}
@@ -93,7 +93,7 @@ def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_th
     assert "left out: the output layer, of task sst-2" in output and "from scratch, seed 3: classifier" in output
 
 
-def test_a_head_that_no_other_library_knows_comes_along_where_the_task_and_the_head_are_the_same(table_dir, tmp_path):
+def test_a_head_that_no_other_library_knows_is_kept_if_the_task_and_the_head_are_the_same(table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "num_train_steps": 2, "pooling": "mean", "layers": "scalar_mix", "bilstm_units": 5}
     figures, _ = launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
     wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1, "learning_rate": 0.0}
@@ -113,7 +113,7 @@ def test_a_head_that_no_other_library_knows_comes_along_where_the_task_and_the_h
     assert "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
 
 
-def test_one_run_and_several_do_not_share_a_directory(finished, table_dir, tmp_path):
+def test_a_run_of_one_seed_and_runs_of_several_seeds_do_not_share_a_directory(finished, table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "num_train_steps": 1}
     shutil.copytree(finished[0], tmp_path / "one")
     before = (tmp_path / "one" / "results.json").read_bytes()
@@ -129,20 +129,20 @@ def test_one_run_and_several_do_not_share_a_directory(finished, table_dir, tmp_p
 
 
 def test_a_resumed_run_keeps_its_seed(finished, table_dir, tmp_path):
-    def go_on(name, num_seeds, **wanted):
+    def resume(name, num_seeds, **wanted):
         return finetuning_start.launch(
             str(tmp_path / name), wanted, num_seeds, (None, False, None, None), io.StringIO()
         )
 
     shutil.copytree(finished[0], tmp_path / "one")  # seed 3 is not the default
-    assert go_on("one", 1)["seed"] == 3
+    assert resume("one", 1)["seed"] == 3
     shutil.copytree(finished[0], tmp_path / "two" / "seed-3")
-    assert [run["seed"] for run in go_on("two", 2, data_dir=table_dir)["runs"]] == [3, 4]
+    assert [run["seed"] for run in resume("two", 2, data_dir=table_dir)["runs"]] == [3, 4]
     with pytest.raises(UserError, match="holds a run with seed=3, but --seed=5 was given"):
-        go_on("one", 1, seed=5)
+        resume("one", 1, seed=5)
 
 
-def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):
+def test_a_finished_run_continues_with_more_epochs(finished, table_dir, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
     _, output = launched(
         tmp_path / "run", {"data_dir": table_dir, "num_train_epochs": 6.0}, start=(None, False, None, None)
@@ -163,12 +163,12 @@ def test_a_setting_that_changes_on_resume_is_kept_for_later_resumes(finished, ta
         launched(tmp_path / "run", {"num_train_epochs": 6.0, "data_dir": table_dir}, start=(None, False, None, None))
     notes = json.loads((tmp_path / "run" / "config.json").read_text())
     assert notes["finetuning"]["num_train_steps"] == 72 and notes["labels"] == ["0", "1"]
-    # Only the work directory is given.
+    # The next call gives only the work directory.
     finetuning_start.launch(str(tmp_path / "run"), {}, 1, (None, False, None, None), io.StringIO())
     assert checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
 
 
-def test_seeds_that_all_break_off_end_the_command_with_what_happened(table_dir, tmp_path):
+def test_the_command_fails_with_the_last_reason_if_all_seeds_break_off(table_dir, tmp_path):
     with pytest.raises(NotFinite, match="all 2 seeds broke off; the last one: step .* is not finite"):
         launched(
             tmp_path,
@@ -259,7 +259,9 @@ def test_two_passes_of_a_batch_give_finite_losses_that_differ_from_one_pass(fini
         ),
     ],
 )
-def test_options_that_do_not_fit_the_encoder_are_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
+def test_options_that_do_not_fit_the_encoder_are_refused_before_a_config_is_written(
+    finished, table_dir, tmp_path, wanted, message
+):
     with pytest.raises(UserError, match=message):
         launched(tmp_path / "run", {"data_dir": table_dir, "init_checkpoint": finished[0], **wanted})
     assert not os.path.exists(tmp_path / "run" / "config.json")
@@ -283,7 +285,7 @@ def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir, wanted,
         launched(finished[0], {"data_dir": table_dir, **wanted}, start=(None, False, config, vocabulary))
 
 
-def test_a_directory_of_another_kind_is_not_begun_in(finished, table_dir, tmp_path):
+def test_a_run_does_not_begin_in_a_directory_of_another_kind(finished, table_dir, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG.to_dict()), encoding="utf-8")
     with pytest.raises(UserError, match="has no key 'finetuning', so it is not a run"):
         launched(tmp_path, {"data_dir": table_dir, "init_checkpoint": finished[0]})
@@ -295,7 +297,7 @@ def test_more_layers_than_a_configuration_has_are_refused(table_dir, tmp_path):
         launched(tmp_path, {"data_dir": table_dir, "encoder_layers": 2}, start=(None, False, CONFIG, VOCABULARY))
 
 
-def test_a_start_that_came_to_no_checkpoint_is_begun_anew_and_a_head_of_unknown_origin_is_left_out(
+def test_a_run_without_a_checkpoint_starts_again_and_a_head_of_unknown_origin_is_left_out(
     finished, table_dir, tmp_path
 ):
     shutil.copytree(finished[0], tmp_path / "run")
@@ -317,7 +319,7 @@ def test_a_start_that_came_to_no_checkpoint_is_begun_anew_and_a_head_of_unknown_
     assert "from scratch, seed 3: classifier" in output
 
 
-def test_a_start_that_is_begun_anew_does_not_answer_with_the_weights_of_the_one_before(
+def test_a_run_that_starts_again_removes_the_best_weights_of_the_earlier_start(
     finished, table_dir, tmp_path, monkeypatch
 ):
     shutil.copytree(finished[0], tmp_path / "run")
@@ -337,7 +339,7 @@ def test_a_start_that_is_begun_anew_does_not_answer_with_the_weights_of_the_one_
 
 
 @pytest.mark.parametrize(
-    "name, task, labels, problem_type, says",
+    "name, task, labels, problem_type, expected",
     [
         ("rte", "sequence_classification", ("entailment", "not_entailment"), "", True),
         ("rte", "sequence_classification", ("entailment", "not_entailment"), "multi_label_classification", False),
@@ -346,12 +348,12 @@ def test_a_start_that_is_begun_anew_does_not_answer_with_the_weights_of_the_one_
         ("squad1", "question_answering", (), "", True),
     ],
 )
-def test_an_output_layer_of_unknown_origin_is_known_by_names_of_labels(name, task, labels, problem_type, says):
+def test_names_of_labels_identify_an_output_layer_of_unknown_origin(name, task, labels, problem_type, expected):
     weights = Weights(CONFIG, {}, task=task, labels=labels, problem_type=problem_type)
-    assert transfer.says_what_it_answers(weights, registry.find(name)) == says
+    assert transfer.says_what_it_answers(weights, registry.find(name)) == expected
 
 
-def test_every_command_takes_the_best_of_several_seeds(finished, tmp_path):
+def test_a_directory_of_several_seeds_stands_for_its_best_run(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path / "seeds" / "seed-3")
     values = {"metric": "accuracy", "runs": [{"seed": 4, "failed": "step 1"}, {"seed": 3, "best": {"score": 0.9}}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
@@ -375,7 +377,7 @@ def test_every_command_takes_the_best_of_several_seeds(finished, tmp_path):
 
 
 @pytest.mark.parametrize("share, outcome", [(0.04, "fits"), (0.1, "warns"), (0.3, "stops")])
-def test_texts_that_the_vocabulary_does_not_know_are_warned_of_or_refused_before_a_run_begins(tmp_path, share, outcome):
+def test_texts_with_many_unknown_pieces_give_a_warning_or_an_error_before_a_run_begins(tmp_path, share, outcome):
     unknown = round(100 * share)
     text = " ".join(["the"] * (100 - unknown) + ["国"] * unknown)
     for name in ("train", "dev"):

@@ -9,7 +9,7 @@ from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.families.sequences import Example
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden" / "glue_scores.json").read_text(encoding="utf-8"))
-# The names of our metrics by the names of the reference. MEANS are means of two metrics, which we do not compute.
+# NAMES maps the names of the reference to our names. MEANS are means of two metrics. Our tasks do not compute them.
 NAMES = {
     "mcc": "matthews_correlation",
     "acc": "accuracy",
@@ -35,9 +35,9 @@ def test_stored_answers_have_the_scores_that_the_reference_gives_them(entry):
     answers = [
         {"label": labels[given], "probabilities": {}} if labels else {"value": given} for given in entry["given"]
     ]
-    found = task.family.score(task, examples, answers, labels)
+    scores = task.family.score(task, examples, answers, labels)
     expected = {NAMES[name]: value for name, value in entry["scores"].items() if name not in MEANS}
-    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-12)
     assert next(iter(task.metrics)) in expected  # the metric that chooses the best weights
 
 

@@ -8,10 +8,10 @@ from keras_bert_app.tasks.families.sequences import Example
 from keras_bert_app.training.evaluation import wilson_interval
 
 
-def test_the_interval_of_right_and_wrong_answers_is_wilsons():
+def test_right_and_wrong_answers_have_the_interval_of_wilson():
     measure = np.array([1.0] * 30 + [0.0] * 10)
-    found = intervals.compared(measure, np.zeros(40), range(40))
-    assert found.interval == wilson_interval(0.75, 40)
+    comparison = intervals.compared(measure, np.zeros(40), range(40))
+    assert comparison.interval == wilson_interval(0.75, 40)
 
 
 def test_the_interval_of_a_mean_is_as_wide_as_theory_says():
@@ -21,29 +21,29 @@ def test_the_interval_of_a_mean_is_as_wide_as_theory_says():
     assert low < 0.3 < high
 
 
-def test_a_difference_on_the_same_examples_is_told_apart_where_the_scores_are_not():
+def test_a_difference_on_the_same_examples_excludes_zero_although_the_interval_of_the_score_reaches_the_baseline():
     generator = np.random.default_rng(2)
     baseline = (generator.random(400) < 0.6).astype(float)
     better = np.where(generator.random(400) < 0.1, 1.0, baseline)
-    found = intervals.compared(better, baseline, range(400))
-    assert found.interval[0] < baseline.mean() and found.difference_interval[0] > 0
+    comparison = intervals.compared(better, baseline, range(400))
+    assert comparison.interval[0] < baseline.mean() and comparison.difference_interval[0] > 0
 
 
 def test_five_texts_are_too_few_to_call_a_run_better():
-    for count, is_told_apart in ((5, False), (6, True)):
+    for count, is_better in ((5, False), (6, True)):
         low, _ = intervals.compared(np.ones(count), np.zeros(count), range(count)).difference_interval
-        assert (low > 0) == is_told_apart
+        assert (low > 0) == is_better
 
 
 def test_examples_of_one_source_are_drawn_together_which_widens_the_interval():
-    of_text = (np.random.default_rng(3).random(40) < 0.5).astype(float)
-    values = np.repeat(of_text, 10)
+    text_values = (np.random.default_rng(3).random(40) < 0.5).astype(float)
+    values = np.repeat(text_values, 10)
     by_text = intervals.compared(values, np.zeros(400), np.repeat(np.arange(40), 10).tolist()).interval
     by_example = intervals.compared(values, np.zeros(400), range(400)).interval
     assert by_text[1] - by_text[0] > 2.5 * (by_example[1] - by_example[0])
 
 
-def test_the_same_examples_have_the_same_interval_again():
+def test_a_second_computation_gives_the_same_interval():
     values = np.random.default_rng(4).random(50)
     assert intervals.compared(values, values / 2, range(50)) == intervals.compared(values, values / 2, range(50))
 
@@ -64,5 +64,5 @@ def test_the_measure_of_all_examples_is_the_score(task, labels, right, given):
     predictions = [{key: list(answer) if isinstance(answer, tuple) else answer} for answer in given]
     measure = task.family.measure(task, examples, predictions, labels)
     score = task.family.score(task, examples, predictions, labels)[task.metrics[0]]
-    found = measure(np.arange(len(right))) if callable(measure) else measure.mean()
-    assert found == pytest.approx(score, abs=1e-12)
+    measured = measure(np.arange(len(right))) if callable(measure) else measure.mean()
+    assert measured == pytest.approx(score, abs=1e-12)

@@ -24,7 +24,7 @@ _MNLI = ("index", "sentence1", "sentence2", "gold_label")
 _LABELS = ("contradiction", "entailment", "neutral")
 
 
-def rows_of(count, seed):
+def texts_of(count, seed):
     """A list of texts with 2 to 18 words."""
     generator = np.random.default_rng(seed)
     return [" ".join(generator.choice([*FILLERS, *GOOD, *BAD], generator.integers(2, 19))) for _ in range(count)]
@@ -35,7 +35,7 @@ def table(columns, rows):
 
 
 def nli(count, seed):
-    texts = rows_of(2 * count, seed)
+    texts = texts_of(2 * count, seed)
     return table(
         _MNLI, [(number, texts[2 * number], texts[2 * number + 1], _LABELS[number % 3]) for number in range(count)]
     )
@@ -69,9 +69,9 @@ def test_a_fault_in_an_additional_dev_file_is_reported_before_training(nli_dir, 
 def questions(count, seed):
     """A SQuAD 2.0 file. The answer is the first word of GOOD; every third question has no answer."""
     paragraphs = []
-    for number, text in enumerate(rows_of(count, seed)):
-        found = re.search("|".join(GOOD), text) if number % 3 else None
-        answers = [{"text": found[0], "answer_start": found.start()}] if found else []
+    for number, text in enumerate(texts_of(count, seed)):
+        good_word = re.search("|".join(GOOD), text) if number % 3 else None
+        answers = [{"text": good_word[0], "answer_start": good_word.start()}] if good_word else []
         paragraphs.append(
             {
                 "context": text,
@@ -88,13 +88,13 @@ def test_a_run_of_squad_2_reports_the_scores_of_its_tuned_threshold(tmp_path):
         tmp_path / "run", str(tmp_path), task="squad2", max_query_length=5, num_train_steps=1, pooling="cls"
     )
     run = FinetunedRun(str(tmp_path / "run"))
-    _, examples, _, found = run.evaluate(str(tmp_path / "dev-v2.0.json"))
+    _, examples, _, predictions = run.evaluate(str(tmp_path / "dev-v2.0.json"))
     scores, *_ = run.evaluate(str(tmp_path / "dev-v2.0.json"), has_chosen=True)
     assert figures["tuned"]["null_score_diff_threshold"] != 0
     assert "tuned on the examples that chose the weights" in output
     assert figures["metric"] == "f1" and figures["reported"]["metrics"] == pytest.approx(scores, abs=1e-6)
-    answered = sum(bool(one["text"]) for one in found)
-    at_zero = sum(one["null_odds"] <= 0 for one in found)
+    answered = sum(bool(one["text"]) for one in predictions)
+    at_zero = sum(one["null_odds"] <= 0 for one in predictions)
     assert answered != at_zero  # otherwise the test could not distinguish the thresholds
 
 
@@ -120,7 +120,7 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
     names = column.split(",")
     for name, count, seed in (("train", 97, 6), ("dev", 31, 7)):
         written(
-            tmp_path, f"{name}.tsv", table(("text", *names), [(text, value_of(text)) for text in rows_of(count, seed)])
+            tmp_path, f"{name}.tsv", table(("text", *names), [(text, value_of(text)) for text in texts_of(count, seed)])
         )
     figures, _ = run_on(
         tmp_path / "run",
@@ -142,7 +142,7 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
 
 
 def _check_units(workdir):
-    """Checks that other programs load the output layer in plain numbers, and the same task in its own units."""
+    """Checks that other programs load the output layer in plain numbers and that the same task keeps its units."""
     with open(f"{workdir}/config.json", encoding="utf-8") as file:
         head = Head(**json.load(file)["head"])
     trained, _ = checkpoints.read_tensors(checkpoints.best_checkpoints(workdir)[-1])
@@ -182,7 +182,7 @@ def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_pat
 
 
 def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(tmp_path):
-    for task, is_held in (("multi_label", True), ("classification", False)):
+    for task, has_shares in (("multi_label", True), ("classification", False)):
         written(
             tmp_path,
             "train.tsv",
@@ -195,13 +195,13 @@ def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(
         transfer.begin_with_label_shares(model, data)
         bias = model.classifier.bias.numpy()
         np.testing.assert_allclose(
-            1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if is_held else [0.5] * 3, rtol=1e-6
+            1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if has_shares else [0.5] * 3, rtol=1e-6
         )
 
 
-def test_a_run_of_one_table_without_head_line_is_scored_again_on_what_it_held_out(tmp_path):
+def test_a_run_of_one_table_without_a_header_is_scored_again_on_its_held_out_examples(tmp_path):
     table = tmp_path / "my tickets.csv"
-    rows = [f'"{number % 2}","{text}"\n' for number, text in enumerate(rows_of(41, 7))]
+    rows = [f'"{number % 2}","{text}"\n' for number, text in enumerate(texts_of(41, 7))]
     table.write_text("".join(rows), encoding="utf-8")
     settings = dict(text_columns=("1",), label_column="0", dev_fraction=0.2, max_train_examples=16, num_train_steps=2)
     figures, output = run_on(tmp_path / "run", str(table), **settings)

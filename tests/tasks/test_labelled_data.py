@@ -44,7 +44,7 @@ def test_texts_that_are_held_out_of_the_training_are_scored_too(tmp_path):
         load(tmp_path, "text\n" + "".join(f"a {n}\n" for n in range(20)), dev_fraction=0.1)
 
 
-def test_training_texts_and_new_texts_are_accepted_also_beside_a_test_file_of_another_layout(tmp_path):
+def test_training_texts_and_new_texts_are_accepted_even_if_the_test_file_has_another_layout(tmp_path):
     dev = "text\tlabel\ni j\tx\nj i\tx\n"
     for name, text in (("train.tsv", TRAIN), ("dev.tsv", dev), ("test.tsv", "nothing\nk l\n")):
         written(tmp_path, name, text)

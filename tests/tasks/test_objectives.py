@@ -33,7 +33,7 @@ def test_cross_entropy_counts_each_example_by_its_weight():
     assert figures["loss"] == pytest.approx(loss) and figures["accuracy"] == np.mean(logits[:2].argmax(1) == [1, 0])
 
 
-def test_a_teacher_s_answers_are_learned_at_a_temperature_in_their_share_of_the_loss():
+def test_the_loss_has_the_answers_of_a_teacher_at_their_weight_and_temperature():
     logits, teacher = GENERATOR.normal(size=(2, 3)).astype(np.float32), GENERATOR.normal(size=(2, 3)).astype(np.float32)
     batch = {"labels": np.array([1, 2], np.int32), "example_weights": np.ones(2, np.float32), "teacher_logits": teacher}
     loss, _ = means(objectives.Classification(teacher_weight=0.3, temperature=2.0), logits, batch)
@@ -91,7 +91,7 @@ def test_only_labelled_tokens_count_in_tagging():
     assert means(objectives.Tagging(), logits, {"token_labels": labels})[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_an_answer_s_ends_are_chosen_among_the_tokens_of_the_row_alone():
+def test_padding_has_no_part_in_the_loss_of_the_ends_of_an_answer():
     logits = GENERATOR.normal(size=(2, 4, 2)).astype(np.float32)
     logits[1, 3] = 50.0  # padding
     batch = {
@@ -162,12 +162,12 @@ def both_ways(logits, again):
     ],
 )
 def test_the_loss_of_two_passes_is_the_mean_of_their_losses_plus_the_weighted_divergence(
-    objective, shape, batch, divided
+    objective, shape, batch, divergence_by_hand
 ):
     logits, again = GENERATOR.normal(size=(2, *shape)).astype(np.float32)
-    (first, figures), (second, others) = (means(objective(), each, batch) for each in (logits, again))
-    loss, both = means(objective(consistency_weight=0.7), logits, batch, again)
-    assert loss == pytest.approx((first + second) / 2 + 0.7 * divided(logits, again), rel=1e-5)
-    assert divided(logits, again) > 0.01
-    if "accuracy" in figures:
-        assert both["accuracy"] == pytest.approx((figures["accuracy"] + others["accuracy"]) / 2)
+    (first, first_figures), (second, second_figures) = (means(objective(), each, batch) for each in (logits, again))
+    loss, combined = means(objective(consistency_weight=0.7), logits, batch, again)
+    assert loss == pytest.approx((first + second) / 2 + 0.7 * divergence_by_hand(logits, again), rel=1e-5)
+    assert divergence_by_hand(logits, again) > 0.01
+    if "accuracy" in first_figures:
+        assert combined["accuracy"] == pytest.approx((first_figures["accuracy"] + second_figures["accuracy"]) / 2)

@@ -83,12 +83,12 @@ def test_options_that_the_task_reads_are_accepted(task, settings):
         ),
     ],
 )
-def test_an_option_without_effect_beside_the_others_is_refused(task, settings, message):
+def test_an_option_that_has_no_effect_with_the_other_options_is_refused(task, settings, message):
     with pytest.raises(UserError, match=message):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
-def test_layers_that_are_never_trained_are_not_unfrozen():
+def test_gradual_unfreezing_is_refused_if_all_layers_stay_frozen():
     with pytest.raises(
         UserError, match="--gradual_unfreezing=40: with --freeze_layers=-1 no layer is trained; leave one of them out"
     ):
@@ -102,7 +102,7 @@ def test_a_finished_run_checks_only_the_options_of_the_command():
         registry.find("sst-2").check_options(run, {"n_best_size": 5})
 
 
-def test_without_epochs_the_clock_ends_a_run_which_is_scored_once_an_epoch():
+def test_a_run_that_only_a_time_limit_ends_is_scored_once_an_epoch():
     run = FinetuningConfig(num_train_epochs=0.0, train_minutes=30.0).resolved(steps_per_epoch=500)
     assert (run.eval_steps, run.save_checkpoints_steps, run.num_train_steps, run.num_warmup_steps) == (
         500,
@@ -113,7 +113,7 @@ def test_without_epochs_the_clock_ends_a_run_which_is_scored_once_an_epoch():
     assert FinetuningConfig(num_train_epochs=0.0, num_train_steps=20).resolved(500).eval_steps == 20
 
 
-def test_every_task_s_own_defaults_are_what_it_reads():
+def test_every_task_reads_the_options_of_its_own_defaults():
     for task in registry.TASKS.values():
         task.check_options(FinetuningConfig(**{"task": task.name, **task.defaults}))
 

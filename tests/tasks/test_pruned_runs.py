@@ -18,20 +18,21 @@ from keras_bert_app.tasks.scoring import FinetunedRun
 
 @pytest.fixture(scope="module")
 def pruned(finished, tmp_path_factory):
+    """(work directory, log lines) of the run of `finished` without head 1 of layer 0. No test may change it."""
     directory = str(tmp_path_factory.mktemp("pruned") / "run")
     return directory, pruned_runs.write(finished[0], {0: [1]}, directory)
 
 
-def test_a_pruned_run_answers_as_the_whole_one_with_those_heads_closed(finished, pruned):
+def test_a_pruned_run_answers_as_the_whole_run_with_the_same_heads_closed(finished, pruned):
     whole, smaller = FinetunedRun(finished[0]), FinetunedRun(pruned[0])
     assert smaller.model.config.head_counts == (1,) and smaller.model.count_params() < whole.model.count_params()
     assert (smaller.run, smaller.labels, smaller.task) == (whole.run, whole.labels, whole.task)
     examples = whole.task.read_split(whole.run.data_dir, "dev", whole.run)
-    open_ = whole.logits(examples)
+    open_logits = whole.logits(examples)
     with gated_heads(whole.model.encoder, [tf.constant([1.0, 0.0])]):
-        closed = FinetunedRun.logits(_without_calls(whole), examples)
-    np.testing.assert_allclose(smaller.logits(examples), closed, atol=1e-5)
-    assert np.abs(closed - open_).max() > 1e-3
+        closed_logits = FinetunedRun.logits(_without_calls(whole), examples)
+    np.testing.assert_allclose(smaller.logits(examples), closed_logits, atol=1e-5)
+    assert np.abs(closed_logits - open_logits).max() > 1e-3
 
 
 def _without_calls(run):

@@ -1,4 +1,4 @@
-"""Draws of examples keep the shares of classes, take whole sources, and are the same for the same seed."""
+"""Draws of examples keep the shares of classes and depend on the seed. Held-out parts have whole sources."""
 
 import collections
 import itertools
@@ -81,7 +81,7 @@ def test_classes_without_an_example_in_training_or_dev_are_named(tmp_path):
     assert len(loaded(tmp_path).warnings) == 1  # the warning is about dev
 
 
-def test_a_share_is_held_out_by_class_whole_texts_and_alike_for_every_seed(tmp_path):
+def test_a_held_out_share_keeps_equal_texts_together_and_is_the_same_for_every_seed(tmp_path):
     lines = [f"{text} word {number}\t{label}\n" for number in range(40) for text, label in (("one", "a"), ("two", "b"))]
     written(tmp_path, "train.tsv", "text\tlabel\n" + "".join(lines) * 2 + "ONE  word 0\ta\nonly one\tc\n")
     parts = [
@@ -96,7 +96,7 @@ def test_a_share_is_held_out_by_class_whole_texts_and_alike_for_every_seed(tmp_p
     assert not [words for words, _ in dev if words in [others for others, _ in train]]
 
 
-def test_one_file_in_place_of_a_directory_is_for_training_and_dev(tmp_path):
+def test_one_file_as_data_dir_gives_training_and_dev_examples(tmp_path):
     path = sorted_table(tmp_path, "my tickets.tsv", {"x": 20, "y": 20})
     data = loaded(path, dev_fraction=0.1)
     held_out = sorted(example.label for example in (*data.dev_examples, *data.reported_examples))
@@ -126,7 +126,7 @@ def test_questions_about_one_context_are_held_out_together():
     assert sum(is_dev) == 8 and all(len(set(is_dev[start : start + 4])) == 1 for start in range(0, 40, 4))
 
 
-def test_sentences_of_one_document_are_held_out_together_where_there_are_many(tmp_path):
+def test_sentences_of_one_document_are_held_out_together_if_there_are_many_documents(tmp_path):
     content = "".join(f"-DOCSTART- O\n\nAnn B-PER\n\nword{number} O\n\n" for number in range(20))
     examples = read("ner", written(tmp_path, "a.txt", content))
     family = registry.find("ner").family

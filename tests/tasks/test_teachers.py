@@ -64,7 +64,7 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     [("sst-2", "mrpc", False), ("mrpc", "paws-x", True), ("classification", "cola", True), ("sst-2", "sst-2", True)],
 )
 def test_a_teacher_of_another_task_is_refused_although_its_labels_have_the_same_names(
-    finished, table_dir, tmp_path, monkeypatch, teacher, task, is_taken
+    finished, table_dir, tmp_path, monkeypatch, teacher, task, is_accepted
 ):
     shutil.copytree(finished[0], tmp_path / "teacher")
     path = tmp_path / "teacher" / "config.json"
@@ -72,16 +72,16 @@ def test_a_teacher_of_another_task_is_refused_although_its_labels_have_the_same_
         path.read_text(encoding="utf-8").replace('"task": "classification"', f'"task": "{teacher}"'), encoding="utf-8"
     )
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
-    data = given(task, examples)
+    data = fake_data(task, examples)
     run = FinetuningConfig(teacher=str(tmp_path / "teacher"))
-    if is_taken:
+    if is_accepted:
         assert transfer.Teacher(None, io.StringIO()).logits(data, run, [run.teacher]).shape == (len(examples), 2)
     else:
         with pytest.raises(UserError, match=f"answers {teacher} with 0, 1; expected a run of {task} with 0, 1"):
             transfer.Teacher(None, io.StringIO()).logits(data, run, [run.teacher])
 
 
-def given(task, examples, fingerprint="of the examples"):
+def fake_data(task, examples, fingerprint="first"):
     train = types.SimpleNamespace(fingerprint=lambda: fingerprint)
     return types.SimpleNamespace(
         task=registry.find(task), labels=("0", "1"), train_examples=examples, unlabelled_examples=[], train=train
@@ -95,25 +95,25 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_s
     numbers = [run["seed"] for run in figures["runs"]]
     path.write_text(json.dumps({**figures, "degenerate_seeds": numbers[2:]}), encoding="utf-8")
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
-    alone = [scoring.FinetunedRun(str(tmp_path / "teacher" / f"seed-{seed}")).logits(examples) for seed in numbers[:2]]
+    single = [scoring.FinetunedRun(str(tmp_path / "teacher" / f"seed-{seed}")).logits(examples) for seed in numbers[:2]]
     stream, run = io.StringIO(), FinetuningConfig(teacher=str(tmp_path / "teacher"))
     teacher, directories = transfer.Teacher(None, stream), seeds.sound(run.teacher)
-    found = teacher.logits(given("classification", examples), run, directories)
-    np.testing.assert_allclose(found, (alone[0] + alone[1]) / 2, atol=1e-6)
-    assert np.abs(alone[0] - alone[1]).max() > 1e-3
-    assert teacher.logits(given("classification", examples), run, directories) is found
-    assert len(teacher.logits(given("classification", examples[:3], "of others"), run, directories)) == 3
+    mean_logits = teacher.logits(fake_data("classification", examples), run, directories)
+    np.testing.assert_allclose(mean_logits, (single[0] + single[1]) / 2, atol=1e-6)
+    assert np.abs(single[0] - single[1]).max() > 1e-3
+    assert teacher.logits(fake_data("classification", examples), run, directories) is mean_logits
+    assert len(teacher.logits(fake_data("classification", examples[:3], "second"), run, directories)) == 3
     assert stream.getvalue().count("(2 runs) answers") == 2 and stream.getvalue().count("seed-") == 4
     # A resumed student keeps the teachers that it began with.
     wanted = {"data_dir": table_dir, "teacher": run.teacher, "num_train_steps": 1}
     _, output = launched(tmp_path / "student", wanted, start=(None, False, CONFIG, VOCABULARY))
     assert "(2 runs) answers" in output
     path.write_text(json.dumps(figures), encoding="utf-8")
-    kept = tmp_path / "student" / "teacher_logits.npy"
+    kept_path = tmp_path / "student" / "teacher_logits.npy"
     np.testing.assert_allclose(
-        np.load(kept)[:3],
+        np.load(kept_path)[:3],
         teacher.logits(
-            given(
+            fake_data(
                 "classification",
                 registry.find("classification").read_split(table_dir, "train", FinetuningConfig()),
                 "train",
@@ -123,7 +123,7 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_s
         )[:3],
         atol=1e-5,
     )
-    kept.write_bytes(kept.read_bytes()[:-7])  # a damaged file makes the student ask the teachers again
+    kept_path.write_bytes(kept_path.read_bytes()[:-7])  # a damaged file makes the student ask the teachers again
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "(2 runs) answers" in output and "resumed at step 1" in output
     # The importance of the student's attention heads is measured with the labels.
@@ -148,14 +148,14 @@ def test_texts_without_labels_are_learned_with_the_teachers_answers(finished, ta
     }
     figures, output = launched(tmp_path / "student", wanted)
     assert "answers 9 training examples and 4 texts without labels" in output and "training: 9 examples" in output
-    assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 13 texts, twice, 8 a step
+    assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 26 texts in two epochs, 8 a step
     assert figures["baseline"]["what"] == "always 1"  # 5 examples have label 1, 4 have label 0
     answers = np.load(tmp_path / "student" / "teacher_logits.npy")
     teacher = scoring.FinetunedRun(finished[0])
     np.testing.assert_allclose(
         answers[9:], teacher.logits(teacher.task.read_file(str(texts), teacher.run, has_labels=False)), atol=1e-5
     )
-    # A resumed run keeps its answers if the file has moved, and refuses other texts.
+    # A resumed run keeps the teacher's answers if the file has moved. It refuses other texts.
     moved = texts.rename(tmp_path / "texts.tsv")
     _, output = launched(tmp_path / "student", {**wanted, "num_train_epochs": 3.0, "unlabelled_files": (str(moved),)})
     assert ") answers " not in output and "resumed at step 4" in output
@@ -245,8 +245,8 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
         }
     )
     data = load_data(run, tokenizer)
-    asked = [(one.text_a, one.text_b) for one in (*data.train_examples, *data.unlabelled_examples)]
-    assert asked == [
+    pairs = [(one.text_a, one.text_b) for one in (*data.train_examples, *data.unlabelled_examples)]
+    assert pairs == [
         ("fine", "kind"),
         ("kind", "fine"),
         ("grim", "so dull"),
@@ -254,9 +254,9 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
         ("so dull", "grim"),
         ("a", "the day was"),
     ]
-    words = [[len(a.split()) + 2, len(b.split()) + 1] for a, b in asked]
-    np.testing.assert_array_equal(data.train.b_starts, [a for a, _ in words])
-    np.testing.assert_array_equal(data.train.row_lengths(), [a + b for a, b in words])
+    lengths = [[len(a.split()) + 2, len(b.split()) + 1] for a, b in pairs]
+    np.testing.assert_array_equal(data.train.b_starts, [a for a, _ in lengths])
+    np.testing.assert_array_equal(data.train.row_lengths(), [a + b for a, b in lengths])
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
         ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file"),
     ],
 )
-def test_texts_without_labels_are_refused_without_a_valid_teacher(table_dir, tokenizer, flags, expected):
+def test_a_missing_or_unsuitable_teacher_and_a_missing_file_of_texts_are_refused(table_dir, tokenizer, flags, expected):
     with pytest.raises(UserError, match=expected):
         load_data(FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **flags}), tokenizer)
 

@@ -34,7 +34,8 @@ CONFIG = BertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-# For tests that do not compare with the runs below and do not need two layers. It saves a third of the time.
+# ONE_LAYER is for tests that do not compare with the runs below and do not need two layers. Such a test takes a third
+# less time.
 ONE_LAYER = CONFIG.replace(num_hidden_layers=1)
 WITH_DROPOUT = CONFIG.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 RUN = PretrainingConfig(
@@ -69,7 +70,7 @@ def shards(tmp_path_factory):
 
 @pytest.fixture
 def training_shards(shards):
-    """(training shards, no held-out shards), for tests of training only. It saves a third of a run's time."""
+    """(training shards, no held-out shards). A run without an evaluation takes a third less time."""
     return shards[0], []
 
 
@@ -91,7 +92,8 @@ def train(workdir, shards, strategy=None, draw=lambda rows, title: b"", num_docu
         workdir: the work directory.
         shards: (training shards, held-out shards).
         strategy: tf.distribute.Strategy; None for the one that the run names.
-        draw: function that draws the curves. The real one takes as long as some hundred steps of so small a model.
+        draw: function that draws the curves. The default draws nothing, because drawing takes as long as some hundred
+            steps of this small model.
         num_documents: (documents to train on, held-out documents); None where their number does not matter.
 
     Returns:
@@ -108,7 +110,7 @@ def train(workdir, shards, strategy=None, draw=lambda rows, title: b"", num_docu
 
 
 def finished(tmp_path_factory, shards, name, config=CONFIG, run=RUN):
-    """(work directory, figures, output) of a new run."""
+    """Trains a new run. Returns (work directory, figures, output)."""
     workdir = write_workdir(tmp_path_factory.mktemp("runs") / name, config, run)
     return (workdir, *train(workdir, shards))
 

@@ -19,7 +19,7 @@ def weights_of(workdir):
 
 
 def largest_difference(workdir, other):
-    """The largest difference between two weights of the same place in two runs."""
+    """The largest absolute difference between the weights of two runs."""
     ours, theirs = weights_of(workdir), weights_of(other)
     return max(np.abs(ours[path] - theirs[path]).max() for path in ours)
 

@@ -36,21 +36,19 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def nothing(write):
+def empty_shards(write):
     """Two shards whose text is empty after cleaning, and one without a document."""
     return [write("a", ["\x01\n\x02", "\x03"]), write("b", ["\u200b\x01"]), write("c", [])]
 
 
-def test_a_mixture_with_such_a_corpus_ends(nothing, write, tokenizer):
+def test_a_mixture_with_an_empty_corpus_ends(empty_shards, write, tokenizer):
     good = [write("good", ["the cat sat.\nrain fell on old stones."])]
-    mixed = mixing.mixed_pretraining_dataset([good, nothing], [0.9, 0.1], tokenizer, **ARGUMENTS)
+    mixed = mixing.mixed_pretraining_dataset([good, empty_shards], [0.9, 0.1], tokenizer, **ARGUMENTS)
     assert len(list(mixed)) < 100
 
 
-def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_block_was_taken(
-    nothing, write, tokenizer
-):
-    shards = [*nothing, write("good", ["the cat sat.\nrain fell on old stones."])]
+def test_shards_without_an_example_are_skipped_even_if_the_first_block_is_used_up(empty_shards, write, tokenizer):
+    shards = [*empty_shards, write("good", ["the cat sat.\nrain fell on old stones."])]
     dataset = pretraining_dataset(shards, tokenizer, position=(0, 3, 9), with_position=True, **ARGUMENTS)
     batches = list(dataset.take(4))
     assert all(batch["input_mask"].numpy()[:, 0].all() for batch, _ in batches)
@@ -58,20 +56,20 @@ def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_bl
     assert last_position[0] > 1
 
 
-def test_a_run_without_an_example_ends_in_one_line_that_counts_what_there_is(make_workdir, nothing):
+def test_a_run_without_an_example_is_refused_in_one_line_with_the_size_of_the_corpus(make_workdir, empty_shards):
     with pytest.raises(
         UserError, match=r"corpus \(3 documents, 4 sentences, 0 word pieces after cleaning\)"
     ) as refusal:
-        train(make_workdir("run"), (nothing, []))
+        train(make_workdir("run"), (empty_shards, []))
     assert "\n" not in str(refusal.value)
 
 
-def test_held_out_text_without_an_example_is_no_evaluation(plain_run, tmp_path, nothing):
+def test_held_out_text_without_an_example_is_not_evaluated(plain_run, tmp_path, empty_shards):
     workdir = str(tmp_path / "finished")
     shutil.copytree(plain_run[0], workdir)
     with open(f"{workdir}/metrics.jsonl", "rb") as file:
         metrics = file.read()
-    figures, output = train(workdir, ([], nothing))
+    figures, output = train(workdir, ([], empty_shards))
     assert figures == {} and "so nothing was evaluated" in output
     with open(f"{workdir}/metrics.jsonl", "rb") as file:
         assert file.read() == metrics

@@ -28,7 +28,7 @@ RUN = PretrainingConfig(max_seq_length=32, global_batch_size=4, max_predictions_
 
 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 2e-2)])
-def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, policy, limit):
+def test_compiled_predictions_equal_plain_ones_at_every_length(monkeypatch, policy, limit):
     model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="mean"), seed=5, dtype=policy)
     plain, compiled = (
         forward.make_prediction_call(tf.distribute.get_strategy(), model, each) for each in (PLAIN, PARTS)
@@ -46,7 +46,7 @@ def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, 
 
 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 1e-2)])
-def test_evaluations_are_those_without_compilation(policy, limit):
+def test_compiled_evaluations_equal_plain_ones(policy, limit):
     model, objective = BertPretrainer(CONFIG, seed=5, dtype=policy), PretrainingObjective()
     plain, compiled = (
         forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, each)(random_batch(CONFIG, RUN))
@@ -60,7 +60,7 @@ def test_evaluations_are_those_without_compilation(policy, limit):
     "precision, is_worth, expected",
     [("bfloat16", True, PARTS), ("bfloat16", False, PLAIN), ("float32", True, PLAIN)],
 )
-def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, expected):
+def test_parts_are_compiled_only_in_bfloat16_and_only_where_it_is_worth_it(precision, is_worth, expected):
     run = PretrainingConfig(precision=precision)
     assert inference_execution(run, tf.distribute.get_strategy(), is_worth) == expected
 
@@ -69,7 +69,7 @@ def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth
     "strategy, graphs",
     [(tf.distribute.get_strategy(), [[None, None]]), (tf.distribute.MirroredStrategy(["CPU:0"]), [[3, 8], [3, None]])],
 )
-def test_one_graph_serves_rows_of_every_length(strategy, graphs):
+def test_the_number_of_graphs_does_not_grow_with_the_number_of_lengths(strategy, graphs):
     traced = []
 
     def model(batch, execution):
@@ -81,5 +81,5 @@ def test_one_graph_serves_rows_of_every_length(strategy, graphs):
         assert (call({"input_mask": tf.ones([3, length], tf.int32)}) == length).all()
     assert traced == graphs
     assert (call({"input_mask": tf.ones([2, 7], tf.int32)}) == 7).all()
-    # One more graph serves all numbers of rows.
+    # MirroredStrategy needs one more graph, which serves all numbers of rows.
     assert traced[len(graphs) :] == ([] if graphs[-1] == [None, None] else [[None, None]])

@@ -1,4 +1,4 @@
-"""The settings that are chosen for a GPU, and the step of a GPU, which these tests compile for the CPU."""
+"""The settings that the trainer chooses for a GPU, and its training step, which these tests compile for the CPU."""
 
 import dataclasses
 import os
@@ -42,7 +42,7 @@ def on_a_gpu(monkeypatch):
         ((9, 0), "bfloat16"),
     ),
 )
-def test_the_precision_is_what_the_tensor_cores_of_a_gpu_multiply(capability, precision, on_a_gpu, monkeypatch):
+def test_the_default_precision_follows_the_tensor_cores_of_the_gpu(capability, precision, on_a_gpu, monkeypatch):
     monkeypatch.setattr(gpu, "first", lambda: gpu.Gpu("a GPU", capability))
     run = dataclasses.replace(RUN, precision="auto")
     assert strategies.with_precision(run, on_a_gpu).precision == precision
@@ -60,7 +60,7 @@ def test_a_long_run_compiles_the_whole_step_and_the_start_line_says_what_was_cho
 
 
 @pytest.mark.parametrize(
-    "name, batch, said",
+    "name, batch, advice",
     (
         ("Tesla T4", 512, "512 rows do not fit into the memory of the GPU (Tesla T4: OOM when allocating memory); "),
         (
@@ -72,14 +72,14 @@ def test_a_long_run_compiles_the_whole_step_and_the_start_line_says_what_was_cho
         ("NVIDIA L40S", 32, "; lower --global_batch_size=32, or take it in parts"),
     ),
 )
-def test_a_batch_that_a_gpu_cannot_hold_is_one_line_with_the_batch_that_fits(name, batch, said, monkeypatch):
+def test_a_batch_that_a_gpu_cannot_hold_is_refused_in_one_line_with_advice(name, batch, advice, monkeypatch):
     monkeypatch.setattr(gpu, "first", lambda: gpu.Gpu(name, (8, 0)))
     run = PretrainingConfig(global_batch_size=batch, max_seq_length=128, precision="float16", jit_compile="step")
     full = tf.errors.ResourceExhaustedError(None, None, "a step\nOOM when allocating memory\nmore")
     strategy = tf.distribute.get_strategy()
     with pytest.raises(UserError) as refused, device_faults.named(strategy, run, BertConfig.of_size("base")):
         raise full
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert advice in str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("message", ("there is no room for this file", ""))
@@ -101,7 +101,7 @@ def test_other_faults_of_a_run_on_a_gpu_pass_unchanged(message, monkeypatch):
         ("NVIDIA L40", ""),
     ),
 )
-def test_a_gpu_is_found_among_the_devices_of_estimate(name, hardware):
+def test_the_product_name_of_a_gpu_gives_its_name_in_estimate(name, hardware):
     assert gpu.Gpu(name, (8, 0)).hardware == hardware
 
 
@@ -116,7 +116,7 @@ def test_a_deterministic_run_is_compiled_whole_and_refuses_anything_else(on_a_gp
         strategies.with_compilation(dataclasses.replace(run, jit_compile="parts"), on_a_gpu)
 
 
-def test_variables_of_the_environment_are_set_for_a_gpu_and_the_users_stay(monkeypatch, tmp_path):
+def test_environment_variables_are_set_for_a_gpu_and_those_of_the_user_are_kept(monkeypatch, tmp_path):
     names = ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_FORCE_GPU_ALLOW_GROWTH")
     for name in names:
         monkeypatch.setenv(name, "")  # so that monkeypatch undoes later changes
@@ -134,7 +134,7 @@ def test_variables_of_the_environment_are_set_for_a_gpu_and_the_users_stay(monke
     assert gpu_environment.cache_directory().is_dir() and os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
 
 
-def test_a_hidden_gpu_is_none(monkeypatch):
+def test_a_gpu_that_cuda_visible_devices_hides_does_not_count(monkeypatch):
     monkeypatch.setattr(gpu_environment.glob, "glob", lambda pattern: ["/dev/nvidia0", "/dev/nvidia1"])
     for visible, number in ((None, 2), ("", 0), ("-1", 0), ("1", 1), ("0,1", 2)):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -153,8 +153,8 @@ def test_the_oldest_compiled_programs_are_deleted_first(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["2.pb", "3.pb"]
 
 
-def taken(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **changes):
-    """(rows by column, weights, optimizer) after steps of a model without dropout."""
+def take_steps(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **changes):
+    """Trains a model without dropout. Returns (figures of each step by name, weights by path, optimizer)."""
     run = dataclasses.replace(RUN, precision=changes.pop("precision", "float32"), **changes)
     strategy = strategy or tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
@@ -171,8 +171,8 @@ def taken(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **ch
     if not num_steps:
         return {}, {path: values() for path, values in weights_of.items()}, optimizer
     call = steps.make_train_call(strategy, model, optimizer, run, objective, execution=execution)
-    each = [random_batch(SMALL, run, seed) for seed in range(num_steps)]
-    batches = {name: tf.stack([batch[name] for batch in each]) for name in each[0]}
+    batch_by_step = [random_batch(SMALL, run, seed) for seed in range(num_steps)]
+    batches = {name: tf.stack([batch[name] for batch in batch_by_step]) for name in batch_by_step[0]}
     if bad_step is not None:
         weights = batches["masked_lm_weights"].numpy()
         weights[bad_step] = np.nan
@@ -182,10 +182,10 @@ def taken(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **ch
     return figures, {path: values() for path, values in weights_of.items()}, optimizer
 
 
-def test_the_step_of_a_gpu_gives_the_weights_of_the_plain_one():
-    """The update depends on layers that are still frozen, on a skipped step, and on a scaled loss."""
-    plain, expected, _ = taken(UNCOMPILED, bad_step=1, optimizer="lamb")
-    figures, weights, optimizer = taken(GPU_STEP, bad_step=1, optimizer="lamb", scale=2.0**9)
+def test_the_step_of_a_gpu_gives_the_weights_of_the_uncompiled_step():
+    """The steps include layers that are still frozen, a step that is skipped, and a scaled loss."""
+    plain, expected, _ = take_steps(UNCOMPILED, bad_step=1, optimizer="lamb")
+    figures, weights, optimizer = take_steps(GPU_STEP, bad_step=1, optimizer="lamb", scale=2.0**9)
     assert figures["bad_variable"][1] == plain["bad_variable"][1] >= 0
     np.testing.assert_allclose(figures["masked_lm_loss_sum"], plain["masked_lm_loss_sum"], rtol=1e-5)
     for path, values in expected.items():
@@ -194,8 +194,8 @@ def test_the_step_of_a_gpu_gives_the_weights_of_the_plain_one():
 
 
 def test_an_overflow_in_float16_skips_the_step_and_halves_the_scale():
-    figures, weights, optimizer = taken(UNCOMPILED, precision="float16", scale=2.0**24)
-    _, untrained, _ = taken(UNCOMPILED, num_steps=0, precision="float16")
+    figures, weights, optimizer = take_steps(UNCOMPILED, precision="float16", scale=2.0**24)
+    _, untrained, _ = take_steps(UNCOMPILED, num_steps=0, precision="float16")
     skipped = int(figures["overflow"].sum())
     assert skipped >= 2 and (figures["bad_variable"] == -1).all()
     assert optimizer.loss_scale.scale.numpy() == 2.0 ** (24 - skipped)
@@ -203,8 +203,8 @@ def test_an_overflow_in_float16_skips_the_step_and_halves_the_scale():
 
 
 def test_the_scale_of_float16_changes_no_gradient_and_is_saved_with_the_slots():
-    figures, weights, optimizer = taken(UNCOMPILED, precision="float16", scale=2.0**9)
-    plain, expected, _ = taken(UNCOMPILED)
+    figures, weights, optimizer = take_steps(UNCOMPILED, precision="float16", scale=2.0**9)
+    plain, expected, _ = take_steps(UNCOMPILED)
     np.testing.assert_allclose(figures["gradient_norm"], plain["gradient_norm"], rtol=2e-2)
     for path, values in expected.items():
         np.testing.assert_allclose(weights[path], values, atol=3e-4, err_msg=path)
@@ -223,9 +223,9 @@ def test_the_scale_doubles_after_2000_good_steps_and_has_bounds():
     assert changed(1.0, 5.0, False) == [1.0, 0.0] and changed(2.0**24, 1999.0, True) == [2.0**24, 0.0]
 
 
-def test_two_replicas_have_one_scale():
+def test_two_replicas_share_one_loss_scale():
     strategy = two_replicas()
-    figures, _, optimizer = taken(UNCOMPILED, strategy=strategy, precision="float16", scale=2.0**24)
+    figures, _, optimizer = take_steps(UNCOMPILED, strategy=strategy, precision="float16", scale=2.0**24)
     assert figures["overflow"].sum() >= 2
     scales = {float(copy) for copy in strategy.experimental_local_results(optimizer.loss_scale.scale)}
     assert scales == {2.0 ** (24 - figures["overflow"].sum())}

@@ -1,4 +1,4 @@
-"""The training loop: equal results on one device and two, in parts and in both precisions; its messages and errors."""
+"""The training loop: equal results on one and two devices, with gradient accumulation and compiled; its errors."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ from tests.training.conftest import CONFIG, ONE_LAYER, RUN, WITH_DROPOUT, train,
 from tests.training.runs import largest_difference, rows_of, weights_of
 
 
-def test_one_and_two_replicas_give_the_same_weights_within_1e_6_and_figures(
+def test_one_and_two_replicas_give_the_same_figures_and_the_same_weights_within_1e_6(
     plain_run, untrained_run, make_workdir, shards
 ):
     two = make_workdir("two")
@@ -42,7 +42,7 @@ def test_every_weight_is_moved_by_its_gradient(plain_run, untrained_run):
     assert not still
 
 
-def test_the_result_does_not_depend_on_the_steps_a_call(dropout_run, make_workdir, training_shards):
+def test_the_weights_do_not_depend_on_the_number_of_steps_in_a_call(dropout_run, make_workdir, training_shards):
     many = make_workdir("many", WITH_DROPOUT, dataclasses.replace(RUN, iterations_per_loop=7))
     train(many, training_shards)
     assert largest_difference(dropout_run[0], many) == 0.0
@@ -87,7 +87,7 @@ def test_masks_of_different_seeds_and_places_are_unrelated():
 
 
 @pytest.mark.parametrize("number", (0, 1, 37, 2**31 - 1))
-def test_a_stem_with_a_number_is_the_seed_that_the_number_folded_in_gives(number):
+def test_with_number_of_a_stem_equals_fold_in_of_its_seed(number):
     for seed in ((5, 2), (-1, 2**40)):
         seed = tf.constant(seed, tf.int64)
         assert (
@@ -125,7 +125,7 @@ def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, mak
         ({"train_minutes": 10, "num_train_steps": 100}, "parts"),
     ),
 )
-def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(changes, expected):
+def test_auto_compiles_parts_on_a_cpu_in_runs_that_are_long_enough(changes, expected):
     run = dataclasses.replace(RUN, **{"num_train_steps": 1000, "jit_compile": "auto", **changes})
     assert run.with_compilation("CPU").jit_compile == expected
     assert run.with_compilation("TPU").jit_compile == "none"
@@ -159,7 +159,7 @@ def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir,
     assert not checkpoints.list_checkpoints(workdir)
 
 
-def test_a_profile_of_a_run_that_ends_first_is_reported_all_the_same(make_workdir, training_shards):
+def test_a_run_that_ends_within_its_profile_reports_the_profile(make_workdir, training_shards):
     workdir = make_workdir("short profile", ONE_LAYER, dataclasses.replace(RUN, profile_steps=100, num_train_steps=6))
     assert "most costly ops" in train(workdir, training_shards)[1]
 
@@ -202,7 +202,7 @@ def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch
     assert largest_difference(plain_run[0], parts) < 1e-6
 
 
-def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, training_shards):
+def test_metrics_have_a_row_every_log_steps_and_at_the_end(make_workdir, training_shards):
     run = dataclasses.replace(RUN, iterations_per_loop=0, log_steps=7, num_train_steps=16)
     workdir = make_workdir("log", ONE_LAYER, run)
     train(workdir, training_shards)
@@ -250,7 +250,7 @@ def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, training
     assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
 
 
-def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards):
+def test_a_length_ramp_that_does_not_fit_the_run_is_refused(make_workdir, shards):
     with pytest.raises(
         UserError, match="--max_seq_length=30: with --length_ramp_steps expected a multiple of 4, 32 or more"
     ):
@@ -260,7 +260,7 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
     run = dataclasses.replace(RUN, max_seq_length=32, length_ramp_steps=20)
     with pytest.raises(UserError, match="--length_ramp_steps=20: expected less than --num_train_steps=20"):
         train(make_workdir("never", run=run), shards)
-    # The first batch of 12 rows would divide.
+    # The first batches have 12 rows, which divide over 2 replicas, but the last batches have 3.
     run = dataclasses.replace(run, length_ramp_steps=10, global_batch_size=3)
     with pytest.raises(UserError, match="a global batch of 3 .* does not divide over 2 replicas"):
         train(make_workdir("uneven", run=run), shards, strategy=two_replicas())
@@ -277,7 +277,7 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
         {"optimizer": "muon", "position_initializer": "sinusoidal", "learning_rate": 3e-3},
     ],
 )
-def test_other_optimizers_train(make_workdir, training_shards, changes):
+def test_adafactor_and_muon_lower_the_loss(make_workdir, training_shards, changes):
     workdir = make_workdir("other", ONE_LAYER, dataclasses.replace(RUN, **changes))
     train(workdir, training_shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
@@ -289,7 +289,7 @@ def test_a_profile_names_the_most_costly_ops(make_workdir, training_shards):
     workdir = make_workdir("profile", ONE_LAYER, dataclasses.replace(RUN, profile_steps=3))
     _, output = train(workdir, training_shards)
     table = output.split("most costly ops")[1]
-    # The optimizer updates each of the 26 weights once a step. The products of so small a model are not costly.
+    # The optimizer updates each of the 26 weights once a step. The matrix products of this small model are not costly.
     assert "ResourceApplyAdam" in table and "26.0 times" in table and "ms a step" in table
     assert os.path.isdir(os.path.join(workdir, "profile", "plugins", "profile"))
 
@@ -301,7 +301,7 @@ def test_the_order_of_sentences_is_learned_and_reported_by_its_name(make_workdir
     assert "eval_next_sentence_accuracy" in figures and np.isfinite(list(figures.values())).all()
 
 
-def test_without_pairs_neither_pooler_nor_next_sentence_head_is_kept_and_all_else_is_trained(make_workdir, shards):
+def test_a_run_without_pairs_keeps_neither_pooler_nor_next_sentence_head_and_trains_all_else(make_workdir, shards):
     workdir = make_workdir(
         "none",
         ONE_LAYER,

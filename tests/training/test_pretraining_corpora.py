@@ -15,11 +15,12 @@ from tests.training.runs import rows_of
 
 
 def prepared(directory, num_documents, num_sentences, **more):
+    """Prepares a corpus whose document i has num_sentences(i) sentences. Returns its manifest by directory."""
     documents = [[f"the cat sat {i} {j}." for j in range(num_sentences(i))] for i in range(num_documents)]
     return {str(directory): preparation.prepare_corpus(str(directory), documents=documents, **more)}
 
 
-def test_a_start_is_refused_if_hardly_a_document_has_two_sentences(tmp_path):
+def test_a_start_is_refused_if_few_documents_have_two_sentences(tmp_path):
     """A run on such a text once had a next-sentence accuracy of 1.000 at step 20."""
     manifests = prepared(tmp_path, 100, lambda i: 2 if i % 20 == 0 else 1, holdout_fraction=0)
     with pytest.raises(UserError, match="100 documents have 105 sentences, so at most 5.0% .* --input_format") as error:
@@ -39,7 +40,7 @@ def test_held_out_documents_that_were_dropped_are_named_as_the_reason_for_no_eva
     assert "prepare the text with --holdout_fraction" in lines[0]
 
 
-def test_pairs_of_one_document_have_no_weight():
+def test_next_sentence_pairs_of_a_single_document_have_no_weight():
     batch = {
         "masked_lm_ids": tf.constant([[1, 2]]),
         "masked_lm_weights": tf.ones([1, 2]),

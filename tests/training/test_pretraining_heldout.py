@@ -45,7 +45,7 @@ def kept_apart(workdir, manifests):
     return train, records(corpora.heldout_shards), corpora
 
 
-def test_what_another_corpus_trains_on_is_held_out_by_none(prepare, tmp_path, capsys):
+def test_training_text_of_one_corpus_is_held_out_by_no_other_corpus(prepare, tmp_path, capsys):
     shared = [document(number) for number in range(60)]
     own = [[[*document(100 * k + number)[:2], document(number)[2]] for number in range(60)] for k in (1, 2)]
     # The second corpus has the same documents with one more space in the sentences, so no sentence is equal.
@@ -80,13 +80,13 @@ def test_corpora_without_held_out_text_stay_as_they_are(prepare, tmp_path):
     assert heldout == [] and corpora == PretrainingCorpora.from_manifests(manifests)
 
 
-def test_one_corpus_is_not_compared(prepare, tmp_path):
+def test_a_single_corpus_is_not_compared(prepare, tmp_path):
     manifests = prepare(([document(number) for number in range(40)], 5))
     _, _, corpora = kept_apart(tmp_path / "run", manifests)
     assert corpora == PretrainingCorpora.from_manifests(manifests) and not os.path.exists(tmp_path / "run")
 
 
-def test_where_all_held_out_text_is_training_text_of_another_corpus_nothing_is_held_out(prepare, tmp_path):
+def test_nothing_is_held_out_if_all_held_out_text_is_training_text_of_another_corpus(prepare, tmp_path):
     texts = [document(number) for number in range(40)]
     manifests = prepare((texts, 1))
     (first,) = manifests
@@ -98,7 +98,7 @@ def test_where_all_held_out_text_is_training_text_of_another_corpus_nothing_is_h
     assert corpora.num_heldout_dropped == len(copies)
 
 
-def test_corpora_are_compared_once_and_again_only_if_they_or_the_text_that_was_kept_changed(
+def test_corpora_are_compared_again_only_if_a_corpus_or_a_file_of_the_last_comparison_changed(
     prepare, tmp_path, monkeypatch
 ):
     texts = [document(number) for number in range(30)]
@@ -114,8 +114,8 @@ def test_corpora_are_compared_once_and_again_only_if_they_or_the_text_that_was_k
     with open(path, "r+b") as file:
         file.truncate(50)
     assert kept_apart(tmp_path / "run", manifests)[1] == first and len(compared) == 2
-    note = json.loads((tmp_path / "run/heldout_apart/manifest.json").read_text())
-    (tmp_path / "run/heldout_apart/manifest.json").write_text(json.dumps({**note, "counts": 5}))
+    manifest_content = json.loads((tmp_path / "run/heldout_apart/manifest.json").read_text())
+    (tmp_path / "run/heldout_apart/manifest.json").write_text(json.dumps({**manifest_content, "counts": 5}))
     assert kept_apart(tmp_path / "run", manifests)[1] == first and len(compared) == 3
     manifests.update(prepare_again(tmp_path))
     assert set(kept_apart(tmp_path / "run", manifests)[1]) - set(first) and len(compared) == 4

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert_app.training import profiling
 
 
-def test_a_profile_counts_ops_of_steps_and_none_of_what_goes_on_between_them(tmp_path):
+def test_a_profile_counts_the_ops_of_steps_and_no_op_between_them(tmp_path):
     lines = []
     profiler = profiling.Profiler(str(tmp_path / "lr[3]*"), 3, lines.append)
     values, other = tf.random.stateless_normal([70, 70], [1, 2]), tf.random.stateless_normal([70, 70], [1, 3])

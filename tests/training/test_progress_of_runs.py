@@ -68,12 +68,12 @@ def clock(monkeypatch):
 def fake_steps(monkeypatch):
     """A function that replaces the real steps by Steps. Its argument is the function that lets time pass."""
 
-    def put(sleep):
+    def install(sleep):
         fake = Steps(sleep)
         monkeypatch.setattr(steps, "make_train_call", fake.make_train_call)
         return fake
 
-    return put
+    return install
 
 
 @pytest.fixture
@@ -86,21 +86,19 @@ def timed_steps(clock, fake_steps):
     return fake_steps(sleep)
 
 
-def test_a_run_by_the_clock_goes_on_after_each_stop_where_its_schedule_stood(
-    timed_steps, make_workdir, training_shards
-):
+def test_a_run_with_a_time_budget_continues_its_schedule_after_each_stop(timed_steps, make_workdir, training_shards):
     workdir = make_workdir("stopped", ONE_LAYER, BY_THE_CLOCK)
     for num_calls in (6, 2):
-        begun = len(timed_steps.progress)
-        timed_steps.stops_after = begun + num_calls
+        calls_before = len(timed_steps.progress)
+        timed_steps.stops_after = calls_before + num_calls
         with pytest.raises(Interrupted):
             train(workdir, training_shards)
         # The first call compiles for 10 of the run's 60 seconds, which the schedule does not count.
-        shares = timed_steps.progress[max(0, begun - 1) :]
+        shares = timed_steps.progress[max(0, calls_before - 1) :]
         assert np.diff(shares).max() < 0.08, shares
 
 
-def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_whole_rows(
+def test_a_length_ramp_by_share_follows_the_clock_through_stops_and_reaches_the_full_length(
     timed_steps, make_workdir, training_shards
 ):
     timed_steps.compiling = 2.0
@@ -117,7 +115,7 @@ def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_wh
     assert [shape for _, shape in calls].count((8, 32)) >= 5 and "the run ended within" not in output
 
 
-def test_tokens_a_second_are_those_of_steps_that_did_not_compile(timed_steps, make_workdir, training_shards):
+def test_tokens_a_second_leave_out_the_steps_that_compile(timed_steps, make_workdir, training_shards):
     timed_steps.compiling = 100.0
     workdir = make_workdir("speed", ONE_LAYER, dataclasses.replace(RUN, num_train_steps=10))
     train(workdir, training_shards)
@@ -133,7 +131,7 @@ def test_a_window_whose_steps_all_compiled_has_no_speed():
     assert "tokens_per_second" not in sums.close()
 
 
-def test_a_stream_has_a_line_soon_with_the_time_of_compiling_and_then_with_the_time_left(
+def test_the_first_lines_show_the_time_of_compiling_and_later_lines_the_time_left(
     fake_steps, make_workdir, training_shards, monkeypatch
 ):
     monkeypatch.setattr(reporting, "_SECONDS_BETWEEN_FIRST_LINES", 0.3, raising=False)
@@ -150,9 +148,7 @@ def test_a_stream_has_a_line_soon_with_the_time_of_compiling_and_then_with_the_t
     assert len(with_figures) > 1 and "ETA 0:0" in with_figures[0] and "tokens/s" in with_figures[0]
 
 
-def test_what_the_first_steps_say_of_the_rest_is_said_once_after_ten_steps(
-    timed_steps, make_workdir, training_shards, monkeypatch
-):
+def test_the_outlook_is_printed_once_after_ten_steps(timed_steps, make_workdir, training_shards, monkeypatch):
     timed_steps.seconds = 0.1
     asked = []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or ["the outlook"])
@@ -162,14 +158,14 @@ def test_what_the_first_steps_say_of_the_rest_is_said_once_after_ten_steps(
     assert output.count("the outlook") == 1
 
 
-def test_steps_that_take_long_do_not_wait_for_the_tenth(timed_steps, make_workdir, training_shards, monkeypatch):
+def test_the_outlook_of_slow_steps_comes_before_the_tenth_step(timed_steps, make_workdir, training_shards, monkeypatch):
     timed_steps.seconds, asked = 15.0, []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or [])
     train(make_workdir("slow", ONE_LAYER), training_shards)
     assert asked[0][0] < 5
 
 
-def test_a_start_that_cannot_finish_its_ramp_is_warned_after_ten_steps_and_may_go_on_with_a_share(
+def test_a_run_that_cannot_finish_its_ramp_warns_after_ten_steps_and_may_continue_with_a_share(
     timed_steps, make_workdir, training_shards
 ):
     run = dataclasses.replace(BY_THE_CLOCK, length_ramp_steps=750, log_steps=1)
@@ -186,7 +182,7 @@ def test_a_start_that_cannot_finish_its_ramp_is_warned_after_ten_steps_and_may_g
 
 
 def start_of(**changes):
-    """A start on a CPU, without a recipe unless names_recipe says otherwise."""
+    """A start on a CPU. Its outlook may name the recipe for small budgets, unless names_recipe is False."""
     names_recipe = changes.pop("names_recipe", True)
     run = dataclasses.replace(RUN, **{"num_train_steps": 100_000, "max_seq_length": 32, **changes})
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
@@ -217,7 +213,7 @@ def test_the_outlook_of_a_run_that_finishes_its_ramps_is_empty():
     assert outlook.lines(start_of(length_ramp_share=0.2, train_minutes=3.0), 12, 0.5, 170.0) == []
 
 
-def test_a_run_without_a_recipe_on_a_cpu_says_how_long_it_would_take_and_names_the_recipe(monkeypatch):
+def test_the_outlook_of_a_long_run_without_a_recipe_on_a_cpu_gives_its_duration_and_names_the_recipe(monkeypatch):
     (line,) = outlook.lines(start_of(), 12, 1.476, 147_582.0)
     assert line.startswith("100,000 steps take about 41.0 hours on this CPU; ") and "--recipe=small_budget" in line
     wide = start_of()

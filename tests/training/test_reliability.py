@@ -67,20 +67,20 @@ def assert_same(workdir, other):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, shards):
+def whole_run(tmp_path_factory, shards):
     """The work directory of a run with dropout that has kept the checkpoint of every step."""
-    workdir = write_workdir(tmp_path_factory.mktemp("whole") / "run", MODEL, EVERY_STEP)
+    workdir = write_workdir(tmp_path_factory.mktemp("whole_run") / "run", MODEL, EVERY_STEP)
     train(workdir, shards)
     return workdir
 
 
 @pytest.fixture
-def stopped(whole, tmp_path):
-    """A function that copies the directory of the whole run as it was after a step."""
+def stopped(whole_run, tmp_path):
+    """A function that copies the work directory of `whole_run` without the checkpoints after a step."""
 
     def make(step, name="stopped"):
         workdir = str(tmp_path / name)
-        shutil.copytree(whole, workdir)
+        shutil.copytree(whole_run, workdir)
         for directory in checkpoints.list_checkpoints(workdir)[step:]:
             shutil.rmtree(directory)
         return workdir
@@ -89,7 +89,7 @@ def stopped(whole, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def trainer(shards, whole):
+def trainer(shards, whole_run):
     """(model, optimizer, train call, function position -> batches after it), compiled once for several tests."""
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
@@ -97,7 +97,7 @@ def trainer(shards, whole):
         optimizer = choice.make_optimizer(
             EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 1
         )
-    tokenizer = BertTokenizer(os.path.join(whole, "vocab.txt"))
+    tokenizer = BertTokenizer(os.path.join(whole_run, "vocab.txt"))
     examples = pretraining_data.example_arguments(EVERY_STEP, tokenizer, None)
     return (
         model,
@@ -110,16 +110,16 @@ def trainer(shards, whole):
 
 
 @pytest.mark.parametrize("step", range(1, STEPS))
-def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit(whole, trainer, step):
+def test_training_from_each_checkpoint_gives_all_later_checkpoints_bit_for_bit(whole_run, trainer, step):
     model, optimizer, call, batches_after = trainer
-    manifest = checkpoints.restore(checkpoint_of(whole, step), model, optimizer)
-    losses = {row["step"]: row["loss"] for row in rows_of(whole) if "loss" in row}
+    manifest = checkpoints.restore(checkpoint_of(whole_run, step), model, optimizer)
+    losses = {row["step"]: row["loss"] for row in rows_of(whole_run) if "loss" in row}
     endless_batches = batches_after(tuple(manifest["position"]))
     for current_step, (batch, position) in zip(range(step, STEPS), endless_batches, strict=False):
         row = call({name: values[tf.newaxis] for name, values in batch.items()}, current_step)
         figures = Window(PretrainingObjective(), row).close()
         assert float(f"{figures['loss']:.7g}") == losses[current_step + 1]
-        expected, expected_manifest = state_of(whole, current_step + 1)
+        expected, expected_manifest = state_of(whole_run, current_step + 1)
         assert position.numpy().tolist() == expected_manifest["position"]
         for kind, variables in {"model": checkpoints.model_variables(model), **optimizer.slots}.items():
             for path, variable in variables.items():
@@ -127,7 +127,7 @@ def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit
                 assert variable.numpy().tobytes() == expected[name].tobytes(), name
 
 
-def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
+def test_a_run_that_is_killed_in_an_evaluation_resumes_to_the_same_end(whole_run, stopped, shards):
     workdir = stopped(3)
     path = os.path.join(workdir, "metrics.jsonl")
     with open(path, encoding="utf-8") as file:
@@ -137,11 +137,11 @@ def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
         file.writelines([*lines[:index], lines[index][:20]])  # the kill has cut the line
     _, output = train(workdir, shards)
     assert "resumed at step 3 " in output
-    assert_same(workdir, whole)
+    assert_same(workdir, whole_run)
 
 
 @pytest.mark.parametrize("step, evaluates_first, is_chief", [(2, False, False), (3, True, False), (3, True, True)])
-def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
+def test_each_of_several_machines_repeats_an_evaluation_that_was_cut_off(
     stopped, shards, monkeypatch, step, evaluates_first, is_chief
 ):
     workdir, begun = stopped(step), []
@@ -166,8 +166,8 @@ def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
     assert begun == ["evaluation" if evaluates_first else "training"]
 
 
-def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
-    assert [checkpoints.read_manifest(path)["evaluation_due"] for path in checkpoints.list_checkpoints(whole)] == [
+def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole_run):
+    assert [checkpoints.read_manifest(path)["evaluation_due"] for path in checkpoints.list_checkpoints(whole_run)] == [
         False,
         False,
         True,
@@ -178,7 +178,7 @@ def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
 
 
 @pytest.mark.parametrize("kind", [Adafactor, Muon])
-def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, kind):
+def test_adafactor_and_muon_continue_from_a_checkpoint_bit_for_bit(tmp_path, kind):
     generator = np.random.RandomState(2)
     model = BertPretrainer(ONE_LAYER, seed=1)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
@@ -197,17 +197,17 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
             **{f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()},
         }
 
-    whole = state_after_three_steps(model, kind(variables), 0)
-    again = BertPretrainer(ONE_LAYER, seed=2)
-    optimizer = kind({variable.path: variable.value for variable in again.trainable_variables})
-    checkpoints.restore(checkpoint_of(str(tmp_path), 2), again, optimizer)
-    resumed = state_after_three_steps(again, optimizer, 2)
-    assert whole.keys() == resumed.keys()
-    assert [path for path in whole if whole[path].numpy().tobytes() != resumed[path].numpy().tobytes()] == []
+    expected = state_after_three_steps(model, kind(variables), 0)
+    new_model = BertPretrainer(ONE_LAYER, seed=2)
+    optimizer = kind({variable.path: variable.value for variable in new_model.trainable_variables})
+    checkpoints.restore(checkpoint_of(str(tmp_path), 2), new_model, optimizer)
+    resumed = state_after_three_steps(new_model, optimizer, 2)
+    assert expected.keys() == resumed.keys()
+    assert [path for path in expected if expected[path].numpy().tobytes() != resumed[path].numpy().tobytes()] == []
 
 
 def flipped(share):
-    """A function that flips a bit of the byte after a share of the content."""
+    """A function that flips a bit of one byte: of the first byte for share 0, of the last byte for share 1."""
 
     def change(content):
         index = int(share * (len(content) - 1))
@@ -228,7 +228,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", ["checkpoint.data-00000-of-00001", "checkpoint.index", "manifest.json"])
-def test_whatever_happens_to_a_file_of_a_checkpoint_is_noticed_and_named(stopped, shards, name):
+def test_a_damaged_or_missing_file_of_a_checkpoint_is_refused_by_name(stopped, shards, name):
     workdir = stopped(3)
     directory = checkpoints.list_checkpoints(workdir)[-1]
     path = os.path.join(directory, name)
@@ -245,7 +245,7 @@ def test_whatever_happens_to_a_file_of_a_checkpoint_is_noticed_and_named(stopped
     assert rows_of(workdir) and len(checkpoints.list_checkpoints(workdir)) == 3  # the run did not start again
 
 
-def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
+def test_a_changed_digit_in_a_manifest_is_refused(stopped):
     directory = checkpoints.list_checkpoints(stopped(3))[-1]
     path = os.path.join(directory, "manifest.json")
     with open(path, "rb") as file:
@@ -260,7 +260,7 @@ def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
 @pytest.mark.parametrize(
     "module, interrupted", [(checkpoints, "_tracked"), (checkpoints, "fingerprint"), (storage, "_to_disk")]
 )
-def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_tidies_up(
+def test_a_save_that_fails_keeps_the_earlier_checkpoints_and_the_next_save_removes_its_remains(
     stopped, trainer, monkeypatch, module, interrupted
 ):
     workdir, (model, optimizer, _, _) = stopped(2), trainer
@@ -302,14 +302,15 @@ def test_a_step_that_is_saved_again_has_a_whole_checkpoint_at_every_moment(stopp
     assert calls
 
 
-def test_weights_are_finite_and_have_moved(whole):
-    (first, _), (last, _) = state_of(whole, 1), state_of(whole)
+def test_weights_are_finite_and_have_moved(whole_run):
+    (first, _), (last, _) = state_of(whole_run, 1), state_of(whole_run)
     assert all(np.isfinite(values).all() for values in last.values())
     assert any(first[name].tobytes() != last[name].tobytes() for name in first)
 
 
-def test_parts_of_a_batch_are_added_up_in_graphs_that_tensorflow_thinks_are_large():
-    # Beyond some 200 MB of arrays TensorFlow rewrites sums of three arrays in loops, which once broke the second step.
+def test_gradient_accumulation_works_in_graphs_that_tensorflow_treats_as_large():
+    # In graphs with more than some 200 MB of arrays, TensorFlow rewrites sums of three arrays in loops. This once broke
+    # the second step.
     config = BertConfig(
         hidden_size=256, num_attention_heads=2, num_hidden_layers=1, intermediate_size=17, max_position_embeddings=64
     )

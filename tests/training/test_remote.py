@@ -1,4 +1,4 @@
-"""Runs and exports in an object store. TensorFlow's ram:// represents gs://."""
+"""Runs and exports in an object store. The tests use TensorFlow's ram:// instead of gs://."""
 
 import dataclasses
 import os
@@ -14,22 +14,22 @@ from tests.training.conftest import ONE_LAYER, RUN, train, write_workdir
 from tests.training.runs import weights_of
 
 
-def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_not_count(training_shards):
+def test_a_run_in_an_object_store_resumes_and_ignores_a_checkpoint_without_a_manifest(training_shards):
     workdir = write_workdir("ram://bucket/run", ONE_LAYER, dataclasses.replace(RUN, save_checkpoints_steps=10))
     train(workdir, training_shards)
-    whole = weights_of(workdir)
+    weights = weights_of(workdir)
     first, last = checkpoints.list_checkpoints(workdir)
-    # The manifest is written last, so a checkpoint without it is not whole.
+    # The manifest is written last, so a checkpoint without a manifest is incomplete.
     tf.io.gfile.remove(os.path.join(last, "manifest.json"))
     assert checkpoints.list_checkpoints(workdir) == [first] and work_directory.unfinished(workdir) == [last]
     _, output = train(workdir, training_shards)
     assert f"resumed at step 10 from {first}" in output
-    again = weights_of(workdir)
-    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+    resumed_weights = weights_of(workdir)
+    assert all(np.array_equal(weights[path], resumed_weights[path]) for path in weights)
     assert work_directory.unfinished(workdir) == []
 
 
-def test_an_export_to_an_object_store_gets_its_graph_last(tmp_path, monkeypatch):
+def test_an_export_to_an_object_store_copies_its_graph_last(tmp_path, monkeypatch):
     class Module(tf.Module):
         about = About("numbers", {})
 

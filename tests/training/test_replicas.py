@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert_app.training.replicas import tracer
 
 
-def test_a_size_that_happens_to_be_that_of_the_rows_is_left_as_it_is():
+def test_an_array_without_one_number_a_token_keeps_its_size_even_if_rows_have_the_same_size():
     seen = []
 
     @tf.function

@@ -30,7 +30,7 @@ def test_a_resumed_run_ends_with_the_same_bits(dropout_run, make_workdir, shards
     assert [row["step"] for row in rows_of(parts)] == sorted(row["step"] for row in rows_of(parts))
 
 
-def test_a_run_may_continue_with_its_batches_in_parts(plain_run, make_workdir, shards):
+def test_a_run_may_continue_with_gradient_accumulation(plain_run, make_workdir, shards):
     workdir = make_workdir("in parts")
     interrupt_after(workdir, shards, 3)
     _, run = ExistingRun.read(workdir).resumed(None, {"gradient_accumulation_steps": 2})
@@ -39,14 +39,14 @@ def test_a_run_may_continue_with_its_batches_in_parts(plain_run, make_workdir, s
     assert 0.0 < largest_difference(plain_run[0], workdir) < 1e-4
 
 
-def test_a_finished_run_evaluates_again_and_its_metrics_stay_as_they_are(plain_run, tmp_path, shards):
+def test_a_finished_run_evaluates_again_and_keeps_its_metrics(plain_run, tmp_path, shards):
     workdir = str(tmp_path / "finished")
     shutil.copytree(plain_run[0], workdir)
     assert train(workdir, shards)[0] == plain_run[1]
     assert rows_of(workdir) == rows_of(plain_run[0])
 
 
-def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_workdir, shards):
+def test_a_run_takes_its_weights_from_another_run_and_counts_its_steps_from_zero(plain_run, make_workdir, shards):
     second = make_workdir(
         "second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0, num_train_steps=1)
     )
@@ -56,7 +56,9 @@ def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_
     assert f"{checkpoints.list_checkpoints(plain_run[0])[-1]}: " in output
 
 
-def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restart(plain_run, tmp_path, shards):
+def test_load_pretrained_and_a_resumed_run_refuse_a_damaged_or_missing_checkpoint_file_by_name(
+    plain_run, tmp_path, shards
+):
     workdir = str(tmp_path / "damaged")
     shutil.copytree(plain_run[0], workdir)
     checkpoint = checkpoints.list_checkpoints(workdir)[-1]
@@ -100,7 +102,7 @@ def test_a_checkpoint_of_another_stream_of_examples_is_refused(saved_often, tmp_
         train(workdir, shards)
 
 
-def test_the_newest_checkpoints_are_kept_and_those_of_certain_steps_for_good(saved_often):
+def test_the_newest_checkpoints_and_those_of_every_ninth_step_are_kept(saved_often):
     assert [int(path[-8:]) for path in checkpoints.list_checkpoints(saved_often)] == [9, 15, 18, 20]
 
 
@@ -119,7 +121,7 @@ def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
         prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
 
 
-def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_path):
+def test_changed_text_of_a_run_is_refused_at_every_start(make_workdir, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
     run = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
@@ -133,7 +135,7 @@ def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_p
             prepared_corpora(workdir, run)
 
 
-def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_later_or_gone_is_not(
+def test_changed_text_is_prepared_again_only_before_the_first_checkpoint_and_only_if_its_files_exist(
     make_workdir, tmp_path, capsys
 ):
     text = tmp_path / "text.txt"
@@ -272,9 +274,9 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     pretraining_start.launch(workdir, ONE_LAYER, run, vocabulary)
     printed = capsys.readouterr().out
     assert "mixture:" in printed and printed.count("of the examples") == 2
-    whole = weights_of(workdir)
-    half, last = checkpoints.list_checkpoints(workdir)
-    with open(os.path.join(half, "manifest.json"), encoding="utf-8") as file:
+    weights = weights_of(workdir)
+    middle, last = checkpoints.list_checkpoints(workdir)
+    with open(os.path.join(middle, "manifest.json"), encoding="utf-8") as file:
         position = json.load(file)["position"]
     assert len(position) == 7 and position[0] == 6 * RUN.global_batch_size
     shutil.rmtree(last)
@@ -282,13 +284,13 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
         assert file.read() == "the cat\nhills while rain\n"
     pretraining_start.launch(workdir, ONE_LAYER, run)
-    again = weights_of(workdir)
-    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+    resumed_weights = weights_of(workdir)
+    assert all(np.array_equal(weights[path], resumed_weights[path]) for path in weights)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
 
 
-def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
+def test_a_value_that_contradicts_the_run_is_refused_and_a_changeable_value_is_taken(make_workdir):
     workdir = make_workdir("contradiction")
     with pytest.raises(UserError, match="learning_rate=0.0001, but --learning_rate=0.5"):
         ExistingRun.read(workdir).resumed(None, {"learning_rate": 0.5})
@@ -324,7 +326,7 @@ def test_a_ramp_may_change_when_a_run_is_resumed_and_the_new_way_replaces_the_ol
     assert (resumed.length_ramp_steps, resumed.length_ramp_share) == expected
 
 
-def test_checkpoints_are_in_the_order_of_their_steps_however_many_digits_these_have(tmp_path):
+def test_checkpoints_are_listed_in_the_order_of_their_steps_with_any_number_of_digits(tmp_path):
     for step in (99_999_000, 100_000_000, 5):
         (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
     names = [os.path.basename(directory) for directory in checkpoints.list_checkpoints(str(tmp_path))]

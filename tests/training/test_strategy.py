@@ -14,7 +14,7 @@ CLUSTER = {"worker": ["a:1", "b:2"]}
 @pytest.mark.parametrize(
     "task", [None, {"type": "worker"}, {"type": "worker", "index": 2}, {"type": "chief", "index": 0}, "worker 0"]
 )
-def test_a_machine_that_is_none_of_the_cluster_is_refused_with_what_was_expected(name, task, monkeypatch):
+def test_a_tf_config_whose_task_is_not_in_the_cluster_is_refused_with_an_example(name, task, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, **({"task": task} if task else {})}))
     with pytest.raises(UserError, match="TF_CONFIG has the task .*; expected the type and index of this") as error:
         strategies.make_strategy(name)

@@ -1,7 +1,8 @@
 """The TPU's path through the trainer, tested without a TPU.
 
-The host's side (many steps a call, the next batches made meanwhile) runs over logical CPU devices: two, or as many as
-TEST_LOGICAL_CPUS says. The programs of TPUStrategy are traced but not run, because no other device executes them.
+The host makes the next batches while the device takes many steps in one call. The tests of this run on two logical CPU
+devices, or on the number in TEST_LOGICAL_CPUS. The programs of TPUStrategy are traced but not run, because only a TPU
+executes them.
 """
 
 import dataclasses
@@ -38,12 +39,15 @@ def all_replicas():
 
 @pytest.fixture
 def on_a_tpu(monkeypatch):
-    """Makes the loop treat the CPUs as a TPU. A call has 100 steps, and the host makes the next batches meanwhile."""
+    """Makes the loop treat the CPUs as a TPU. A call may then have 100 steps.
+
+    Returns a list of the numbers of batches that the loop asks for in advance, while the devices compute.
+    """
     monkeypatch.setattr(strategies, "device_kind", lambda strategy: "TPU")
-    taken = []
+    counts = []
     real = infeed.Batches.begin
-    monkeypatch.setattr(infeed.Batches, "begin", lambda self, count: taken.append(count) or real(self, count))
-    return taken
+    monkeypatch.setattr(infeed.Batches, "begin", lambda self, count: counts.append(count) or real(self, count))
+    return counts
 
 
 def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_resumes(
@@ -59,13 +63,13 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     # When the first checkpoint was saved, the loop had already taken the next batches from the data.
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
     train(workdir, shards, all_replicas())
-    again = weights_of(workdir)
-    assert all(np.array_equal(ours[path], again[path]) for path in ours)
+    resumed = weights_of(workdir)
+    assert all(np.array_equal(ours[path], resumed[path]) for path in ours)
 
 
 @pytest.mark.long
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
-    # The first checkpoint is that of step 4, which is the first step with the third of four shapes.
+    # The first checkpoint comes after four steps. The next step is the first one with the third of four shapes.
     run = dataclasses.replace(
         RUN,
         global_batch_size=16,
@@ -84,10 +88,10 @@ def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_s
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
     train(workdir, training_shards)
     assert on_a_tpu
-    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+    assert all(np.array_equal(weights[path], resumed) for path, resumed in weights_of(workdir).items())
 
 
-def test_bfloat16_is_the_default_on_a_tpu_alone(monkeypatch):
+def test_bfloat16_is_the_default_on_a_tpu_and_not_on_a_cpu(monkeypatch):
     strategy = two_replicas()
     assert RUN.precision == "auto"
     assert strategies.with_precision(RUN, strategy).precision == "float32"
@@ -96,7 +100,7 @@ def test_bfloat16_is_the_default_on_a_tpu_alone(monkeypatch):
     assert strategies.with_precision(dataclasses.replace(RUN, precision="float32"), strategy).precision == "float32"
 
 
-def test_a_call_of_fewer_steps_is_not_compiled_anew():
+def test_a_call_of_fewer_steps_is_not_traced_again():
     traces = []
 
     class Model:
@@ -116,14 +120,14 @@ def test_a_call_of_fewer_steps_is_not_compiled_anew():
 
 
 def batches(count, rows, length, predictions):
-    ids, places = tf.ones([count, rows, length], tf.int32), tf.ones([count, rows, predictions], tf.int32)
+    ids, positions = tf.ones([count, rows, length], tf.int32), tf.ones([count, rows, predictions], tf.int32)
     return {
         "input_word_ids": ids,
         "input_mask": ids,
         "input_type_ids": 0 * ids,
-        "masked_lm_positions": places,
-        "masked_lm_ids": places,
-        "masked_lm_weights": tf.cast(places, tf.float32),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": positions,
+        "masked_lm_weights": tf.cast(positions, tf.float32),
         "next_sentence_labels": tf.zeros([count, rows], tf.int32),
     }
 
@@ -162,7 +166,7 @@ def train_graph(stand_in, optimizer, /, **changes):
     return function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
 
 
-def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_step_alone(stand_in):
+def test_tpu_strategy_makes_one_program_of_a_step_and_passes_it_only_the_rows_of_that_step(stand_in):
     graph = train_graph(stand_in, stand_in.optimizer)
     (nodes,) = nodes_for_the_chips(graph)
     assert any(node.op in ("While", "StatelessWhile") for node in graph.as_graph_def().node)
@@ -180,7 +184,7 @@ def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_st
     "changes",
     [{"optimizer": "muon", "gradient_accumulation_steps": 2}, {"optimizer": "lamb"}, {"optimizer": "adafactor"}],
 )
-def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, changes):
+def test_tpu_strategy_makes_one_program_with_other_optimizers_and_with_gradient_accumulation(stand_in, changes):
     with stand_in.strategy.scope():
         variables = {variable.path: variable.value for variable in stand_in.model.trainable_variables}
         optimizer = choice.make_optimizer(dataclasses.replace(RUN, **changes), variables, 1)
@@ -188,7 +192,9 @@ def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, chang
     assert any(node.op == "CrossReplicaSum" for node in nodes)
 
 
-def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_weights(stand_in, tmp_path):
+def test_tpu_strategy_makes_one_program_of_evaluation_prediction_and_norms_and_restores_a_checkpoint(
+    stand_in, tmp_path
+):
     batch = {name: values[0] for name, values in batches(1, 8, 29, 5).items()}
     rows = replicas.split_over_replicas(stand_in.strategy, batch, row_axis=0)
     execution = inference_execution(RUN, stand_in.strategy, is_worth=False)
@@ -210,8 +216,9 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
     assert checkpoints.restore(directory, stand_in.model, stand_in.optimizer)["step"] == 3
 
 
-# Messages of TensorFlow. The first three were seen with 2.20's TPU wheel and 2.21's plain wheel on a machine without
-# a TPU, and with a TPU's name outside of Google Cloud. The others are from TensorFlow's issues (35700) and sources.
+# TensorFlow's messages. On a machine without a TPU, 2.20's TPU wheel gives the first and 2.21's plain wheel the second.
+# The third comes if TPU_NAME holds a name outside of Google Cloud. The next two are from TensorFlow's issue 35700 and
+# sources, and the last one is invented.
 @pytest.mark.parametrize(
     "error, part",
     [
@@ -252,7 +259,7 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
         (RuntimeError("something\nelse"), "did not start (something)"),
     ],
 )
-def test_what_keeps_a_tpu_from_starting_is_said_in_one_line(monkeypatch, error, part):
+def test_a_tpu_that_does_not_start_is_refused_in_one_line_with_the_reason(monkeypatch, error, part):
     def resolver(tpu):
         raise error
 
@@ -262,7 +269,7 @@ def test_what_keeps_a_tpu_from_starting_is_said_in_one_line(monkeypatch, error, 
     assert part in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_without_the_tpu_s_wheel_or_anybody_at_the_address_nothing_is_waited_for():
+def test_a_start_without_the_tpu_wheel_or_without_a_server_at_the_address_is_refused_without_waiting():
     with pytest.raises(UserError, match="built without TPUs, and the environment names none"):
         tpu.make_strategy({})
     with pytest.raises(
@@ -276,14 +283,14 @@ def test_without_the_tpu_s_wheel_or_anybody_at_the_address_nothing_is_waited_for
             tpu.make_strategy({"TPU_NAME": address})
 
 
-def test_a_tpu_is_meant_where_the_environment_names_one():
+def test_the_environment_says_whether_a_tpu_is_meant_and_at_which_address():
     assert not tpu.is_meant({})
     assert tpu.is_meant({"TPU_NAME": "local"}) and tpu.is_meant({"TPU_ACCELERATOR_TYPE": "v5e-1"})
     assert tpu.address({}) == tpu.address({"TPU_NAME": "local"}) == "local"
     assert tpu.address({"TPU_NAME": "pod", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS": "grpc://a:1"}) == "grpc://a:1"
 
 
-def test_chips_of_this_machine_come_before_a_name_but_not_those_of_a_pod(monkeypatch):
+def test_chips_of_this_machine_come_before_tpu_name_but_one_machine_of_a_pod_is_refused(monkeypatch):
     monkeypatch.setattr(tpu_wheels, "installed", lambda: "2.20.0")
     monkeypatch.setattr(tpu_wheels, "chips", lambda: ["/dev/vfio/0"])
     assert tpu.address({"TPU_NAME": "t1v-n-0"}) == "local"
@@ -292,7 +299,7 @@ def test_chips_of_this_machine_come_before_a_name_but_not_those_of_a_pod(monkeyp
         tpu.make_strategy({"TPU_WORKER_HOSTNAMES": "a,b,c,d"})
 
 
-def test_a_tpu_that_is_too_small_or_goes_away_is_named_and_other_devices_keep_their_errors(stand_in):
+def test_a_full_or_lost_tpu_gets_an_error_of_its_own_and_other_devices_keep_their_errors(stand_in):
     full = tf.errors.ResourceExhaustedError(
         None,
         None,
@@ -310,7 +317,7 @@ def test_a_tpu_that_is_too_small_or_goes_away_is_named_and_other_devices_keep_th
             raise error
 
 
-def test_rows_a_core_that_the_tpu_fills_up_are_advised_against(stand_in):
+def test_advice_names_a_batch_of_eight_rows_a_core_and_the_flag_for_rows_of_one_length(stand_in):
     assert tpu.advice(stand_in.strategy, dataclasses.replace(RUN, global_batch_size=16)) == []
     (line,) = tpu.advice(stand_in.strategy, dataclasses.replace(RUN, global_batch_size=12))
     assert "6 rows" in line and "--global_batch_size=16" in line
@@ -320,19 +327,19 @@ def test_rows_a_core_that_the_tpu_fills_up_are_advised_against(stand_in):
 
 
 @pytest.mark.parametrize(
-    "batch_size, kind, said",
+    "batch_size, kind, beginning",
     [
         (256, "v5litepod-8", "up to about 539 rows fit into the 16 GB of a core of v5e"),
         (2000, "v5e-1", "advice: 1,000 rows a core, of which about 539 fit into the 16 GB of a core of v5e"),
         (2000, "v6e-1", "up to about 1,137 rows fit into the 32 GB of a core of v6e"),
     ],
 )
-def test_how_many_rows_fit_is_said_where_the_chip_is_known(stand_in, batch_size, kind, said):
+def test_the_advice_says_how_many_rows_fit_if_the_chip_is_known(stand_in, batch_size, kind, beginning):
     run = PretrainingConfig(global_batch_size=batch_size, precision="bfloat16").resolved()
     arguments = stand_in.strategy, run, BertConfig.of_size("base")
     (line,) = tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": kind})
     assert (
-        line.startswith(said)
+        line.startswith(beginning)
         and tpu.advice(*arguments, {}) == tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": "v99-1"}) == []
     )
 
@@ -346,7 +353,7 @@ def test_how_many_rows_fit_is_said_where_the_chip_is_known(stand_in, batch_size,
         ({"tensorflow": "2.21.0", "libtpu": "0.0.51"}, ""),
     ],
 )
-def test_wheels_with_which_tensorflow_would_abort_are_named_before_it_is_loaded(monkeypatch, versions, part):
+def test_wheels_that_would_abort_tensorflow_are_refused_before_it_is_imported(monkeypatch, versions, part):
     monkeypatch.setattr(tpu_wheels, "_version", versions.get)
     if part:
         with pytest.raises(UserError, match=part):

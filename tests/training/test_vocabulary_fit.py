@@ -1,4 +1,4 @@
-"""Text that does not fit the vocabulary is found before the training begins."""
+"""Text that does not fit the vocabulary gives a warning or is refused before the training begins."""
 
 import dataclasses
 import os
@@ -22,14 +22,16 @@ def tokenizer(tmp_path):
 
 
 def prepare(directory, unknown_of_20):
-    """A corpus in which this number of every 20 pieces is [UNK]."""
+    """Prepares a corpus in which `unknown_of_20` of every 20 pieces are [UNK]. Returns its manifest by directory."""
     words = [*WORDS[: 19 - unknown_of_20], *["国"] * unknown_of_20]
     documents = [[" ".join(np.random.RandomState(i).permutation(words)) + "."] * 3 for i in range(40)]
     return {str(directory): preparation.prepare_corpus(str(directory), documents=documents, holdout_fraction=0.0)}
 
 
 @pytest.mark.parametrize("unknown_of_20, outcome", [(0, "fits"), (1, "fits"), (2, "warns"), (4, "warns"), (5, "stops")])
-def test_above_5_percent_of_unk_a_corpus_is_warned_of_and_above_20_refused(tmp_path, tokenizer, unknown_of_20, outcome):
+def test_a_corpus_with_over_5_percent_of_unk_gets_a_warning_and_with_over_20_is_refused(
+    tmp_path, tokenizer, unknown_of_20, outcome
+):
     manifests = prepare(tmp_path / "corpus", unknown_of_20)
     if outcome == "stops":
         with pytest.raises(
@@ -49,12 +51,12 @@ def test_each_of_several_corpora_is_checked_by_a_sample_of_its_beginning(tmp_pat
     assert line.startswith(f"{tmp_path / 'two'}: 1") and " word pieces are [UNK]" in line and "2,400" not in line
 
 
-def test_a_text_without_a_piece_is_left_to_other_checks(tokenizer):
+def test_a_text_without_a_piece_gets_no_warning(tokenizer):
     assert vocabulary_fit.check(np.zeros(0, np.int32), tokenizer, "text") == []
     assert vocabulary_fit.check(np.array([tokenizer.cls_id, tokenizer.sep_id]), tokenizer, "text") == []
 
 
-def test_a_pre_training_on_text_of_another_language_is_refused_before_it_begins(tmp_path):
+def test_text_of_another_language_is_refused_before_the_training_begins(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join("我们今天去学校。我们学习汉语。他们明天来。" for _ in range(20)), encoding="utf-8")
     run = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)

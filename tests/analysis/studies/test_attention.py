@@ -1,4 +1,4 @@
-"""Attention maps: the table, the page and the pictures."""
+"""Tests the table, the page and the pictures of attention maps."""
 
 import base64
 import dataclasses
@@ -38,7 +38,7 @@ def test_a_pair_gives_a_page_of_pieces_and_of_words_and_pictures():
         assert findings.files[name].startswith(b"\x89PNG") and struct.unpack(">I", findings.files[name][16:20])[0] > 500
 
 
-def test_no_text_leaves_its_place_in_a_page_and_nothing_is_loaded():
+def test_a_page_escapes_its_texts_and_loads_nothing():
     text = '</script><img src=x onerror=alert(1)> $title & "q" <!--'
     html = attention_page({level: (np.ones((1, 1, 1, 1)), [text], []) for level in ("pieces", "words")}, (0, 0), text)
     assert html.count("</script>") == 2 and "<img" not in html and "<!--" not in html
@@ -50,7 +50,7 @@ def test_no_text_leaves_its_place_in_a_page_and_nothing_is_loaded():
     assert page("senses", "x", {}) != page("attention", "x", {})
 
 
-def test_the_strongest_weight_is_between_words_that_are_no_neighbours():
+def test_the_strongest_weight_is_between_words_that_are_not_neighbours():
     weights = np.zeros((1, 2, 5, 5))
     weights[0, 0, 1, 2], weights[0, 0, 1, 4], weights[0, 1, 3, 1], weights[0, 0, 2, 2] = 0.9, 0.8, 0.3, 0.7
     is_special = np.array([True, False, False, False, True])
@@ -65,12 +65,12 @@ def test_entropy_is_in_nats():
 
 
 @pytest.mark.parametrize("text, message", [(" ", "holds no word"), ("the " * 22, "has 24 tokens; expected at most 23")])
-def test_a_text_that_makes_no_map_is_refused(text, message):
+def test_a_text_without_words_or_with_too_many_tokens_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         attention_maps.run(SUBJECT, Options(text=text), print)
 
 
-def test_a_pair_for_a_model_of_one_segment_and_maps_of_no_layer_are_refused():
+def test_a_pair_for_a_model_with_one_segment_and_a_model_without_layers_are_refused():
     with pytest.raises(UserError, match="--text_pair: the model has one segment"):
         attention_maps.run(subject_with(type_vocab_size=1), Options(text="the cat", text_pair="the bank"), print)
     with pytest.raises(UserError, match="the encoder has embeddings and no layer"):

@@ -1,4 +1,4 @@
-"""Mentions, their antecedents, and the answers of heads, by hand."""
+"""Tests mentions, their antecedents and the answers of heads against values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_questions_candidates_and_baselines_are_those_worked_out_by_hand(tmp_pat
     assert places.windows.tolist() == places.documents.tolist() == [0, 0]
 
 
-def test_a_document_too_long_is_cut_between_sentences_and_documents_are_not_joined(tmp_path):
+def test_a_document_that_is_too_long_is_cut_between_sentences_and_documents_are_not_joined(tmp_path):
     other = toy.tree("the cat sat", [1, 2, -1], misc=["Entity=(1-x", "Entity=1)", "_"], document=1)
     windows, _ = coreference_windows.windows_of(toy.subject(tmp_path), [FIRST, *[SECOND] * 3, other])  # 19 positions
     assert [len(window.words) for window in windows] == [17, 6, 3] and windows[2].questions == []

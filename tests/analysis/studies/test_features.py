@@ -1,4 +1,4 @@
-"""Token vectors as files: the format of google-research/bert's extract_features.py, with words and places."""
+"""Tests the files of token vectors, which have the format of extract_features.py with words and places added."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def test_both_files_hold_the_encoders_vectors_in_the_order_of_the_lines(director
     np.testing.assert_allclose([layer["values"] for layer in first["layers"]], arrays["vectors"][4], atol=1e-6)
 
 
-def test_words_and_tokens_name_their_characters_of_the_line(directory):
+def test_words_and_tokens_have_their_character_places_in_the_line(directory):
     arrays = np.load(directory / "features.npz")
     rows = [json.loads(line) for line in (directory / "features.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [word["word"] for word in rows[0]["words"]] == ["The", "unflapp", "cat", "."]
@@ -67,7 +67,7 @@ def test_words_and_tokens_name_their_characters_of_the_line(directory):
     "layers, message",
     [(("4",), "--layers=4 is no layer of the model; expected"), (("-5",), "=-5"), (("x",), "=x"), ((), "is empty")],
 )
-def test_layers_that_are_not_there_are_refused(layers, message):
+def test_layers_that_do_not_exist_are_refused(layers, message):
     with pytest.raises(UserError, match=message):
         feature_vectors.checked_layers(layers, 3)
 

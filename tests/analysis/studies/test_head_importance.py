@@ -1,4 +1,4 @@
-"""Importance of heads against finite differences of the loss, and the choice of heads to prune."""
+"""Tests the importance of heads against finite differences of the loss, and the choice of heads to prune."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def options(tmp_path):
 
 
 def tasks(subject):
-    """A task with one row for each example, and one with three."""
+    """Yields a task with one row for each example, and a task with three rows for each example."""
     generator = np.random.default_rng(2)
     ids = generator.integers(5, 22, (4, 3, 7)).astype(np.int32)
     choices = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
@@ -62,9 +62,9 @@ def tasks(subject):
         )
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_importance_is_the_mean_slope_of_each_examples_loss_divided_by_the_norm_of_its_layer(subject, which):
-    task, step = list(tasks(subject))[which], 0.005
+@pytest.mark.parametrize("task_number", [0, 1])
+def test_importance_is_the_mean_slope_of_the_losses_of_examples_divided_by_the_norm_of_the_layer(subject, task_number):
+    task, step = list(tasks(subject))[task_number], 0.005
     importance, (batch,), slopes = head_importance.importance(task, print), task.estimation, np.zeros(6)
     for head in range(6):
         for example in range(4):
@@ -79,19 +79,19 @@ def test_importance_is_the_mean_slope_of_each_examples_loss_divided_by_the_norm_
     np.testing.assert_allclose(importance, expected, atol=0.005)
 
 
-def test_layers_are_normalized_by_themselves():
+def test_each_layer_is_normalized_separately():
     np.testing.assert_allclose(
         head_importance.normalized(np.array([3.0, 4.0, 5.0, 0.0, 0.0]), (2, 1, 2)), [0.6, 0.8, 1, 0, 0]
     )
     assert [head_importance.place_of(head, (2, 1, 2)) for head in range(5)] == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
 
 
-def test_the_last_head_of_a_layer_stays():
+def test_the_last_head_of_a_layer_is_not_pruned():
     order = np.array([2, 0, 1, 4, 3])
     assert head_pruning.heads_to_prune(order, (2, 1, 2), 2) == {
         0: [0],
         2: [1],
-    }  # 2 is alone in its layer, and 1 becomes alone
+    }  # head 2 is alone in its layer, and head 1 is alone when head 0 is pruned
     assert head_pruning.heads_to_prune(order, (2, 1, 2), 5) == {0: [0], 2: [1]}
     assert head_pruning.prune_heads_flag({0: [1, 3], 2: [5]}) == "0:1,3;2:5"
 
@@ -103,7 +103,7 @@ def test_rows_hold_whole_sentences_of_one_document():
     np.testing.assert_array_equal(rows[0], [0, 1, 2, 0, 1, 2, 3])
 
 
-def test_curves_of_all_orders_begin_with_the_whole_model(subject, options):
+def test_the_curves_of_all_orders_begin_with_the_whole_model_and_end_at_one_loss(subject, options):
     findings = head_importance.run(subject, options, print)
     curve = findings.values["curves"]["loss"]
     task = head_tasks.load(subject, options, print)
@@ -124,7 +124,7 @@ def test_curves_of_all_orders_begin_with_the_whole_model(subject, options):
     assert findings.files["head_importance.png"].startswith(b"\x89PNG")
 
 
-def test_a_pruned_model_scores_as_the_whole_one_with_those_heads_closed(subject, options):
+def test_a_pruned_model_has_the_scores_of_the_whole_model_with_these_heads_closed(subject, options):
     values = head_pruning.run(subject, options, print).values
     assert values["head_counts"] == [1, 1, 1] and values["difference"] < 1e-5
     assert values["scores"]["pruned"]["loss"] == pytest.approx(values["scores"]["closed"]["loss"], abs=1e-5)
@@ -148,7 +148,7 @@ def test_a_remark_says_how_much_of_the_text_was_read_and_0_reads_all_of_it(subje
     path = options.input_file
     with open(path, "a") as file:
         file.write("\n" + "the cat " * 20 + "\n")
-    for most, remark in (
+    for max_sentences, remark in (
         (
             -1,
             f"The first 4 sentences of {path} were read (the default of this analysis; --max_sentences=0 takes all).",
@@ -156,12 +156,12 @@ def test_a_remark_says_how_much_of_the_text_was_read_and_0_reads_all_of_it(subje
         (7, f"The first 7 sentences of {path} were read (--max_sentences)."),
         (0, f"All 10 sentences of {path} were read."),
     ):
-        task = head_tasks.load(subject, dataclasses.replace(options, max_sentences=most), print)
+        task = head_tasks.load(subject, dataclasses.replace(options, max_sentences=max_sentences), print)
         assert task.remarks[0] == remark
     assert task.remarks[1] == "Left out of 10 sentences: 0 without a word, 1 of more than 21 pieces."
 
 
-def test_what_is_missing_is_named(subject, options):
+def test_a_missing_file_or_head_and_a_wrong_percentage_are_refused(subject, options):
     with pytest.raises(UserError, match="--input_file is missing.*--workdir"):
         head_importance.run(subject, Options(), print)
     with pytest.raises(UserError, match="no masked-LM head"):

@@ -1,4 +1,4 @@
-"""Patterns of attention: shares by hand, distances against scipy, and planted clusters."""
+"""Tests patterns of attention: shares worked out by hand, distances against scipy, and planted clusters."""
 
 import numpy as np
 from scipy.spatial.distance import jensenshannon
@@ -9,7 +9,7 @@ from keras_bert_app.analysis.studies import attention_patterns
 from tests.analysis.tiny_subject import VOCABULARY, tiny_subject
 
 
-def test_shares_are_those_counted_by_hand():
+def test_shares_have_the_values_worked_out_by_hand():
     # [CLS] a . [SEP]
     ids = np.array([2, VOCABULARY.index("a"), VOCABULARY.index("."), 3])
     attention = np.zeros((1, 1, 4, 4))
@@ -31,7 +31,7 @@ def test_shares_are_those_counted_by_hand():
     assert np.isclose(shares["entropy"], by_hand)
 
 
-def test_divergences_are_scipys():
+def test_divergences_are_those_of_scipy():
     generator = np.random.default_rng(3)
     attention = generator.dirichlet([0.3] * 7, (5, 7))  # [heads, rows, S]
     distances = head_distances.Distances()
@@ -39,8 +39,8 @@ def test_divergences_are_scipys():
     distances.add(attention[:, 3:])
     expected = np.mean(jensenshannon(attention[:, None], attention[None], axis=-1) ** 2, axis=-1)
     np.testing.assert_allclose(distances.matrix(), expected, atol=1e-7)
-    apart = np.eye(2)[:, None]
-    assert np.isclose(head_distances.divergences(apart)[0, 1], np.log(2))
+    disjoint = np.eye(2)[:, None]
+    assert np.isclose(head_distances.divergences(disjoint)[0, 1], np.log(2))
 
 
 def test_heads_that_attend_alike_are_in_one_cluster():
@@ -60,12 +60,12 @@ def test_the_table_has_each_share_next_to_its_baselines(tmp_path):
     shares = np.array(findings.values["shares"])
     assert shares.shape == (3, 2, 7) and np.shape(findings.values["distances"]) == (6, 6)
     by_name = {row[0]: row for row in findings.tables[0].rows}
-    for at, name in enumerate(attention_patterns.PATTERNS):
-        assert np.isclose(by_name[name][1], shares[..., at].mean()) and np.isclose(
-            by_name[name][4], shares[..., at].max()
+    for index, name in enumerate(attention_patterns.PATTERNS):
+        assert np.isclose(by_name[name][1], shares[..., index].mean()) and np.isclose(
+            by_name[name][4], shares[..., index].max()
         )
     assert by_name["entropy"][2] > by_name["entropy"][1]  # uniform attention is the broadest
-    # Sentences have 6, 16 (un ##fl ##app) and 5 tokens. With uniform attention, [CLS] gets one share in each sentence.
+    # Sentences have 6, 16 (un ##fl ##app) and 5 tokens. With uniform attention, [CLS] gets 1 in total in each sentence.
     assert np.isclose(by_name["[CLS]"][2], 3 / (6 + 16 + 5)) and np.isclose(by_name["itself"][2], 3 / 27)
     assert [row[0] for row in findings.tables[3].rows] == ["trained", "untrained 0"]
     assert all(findings.files[name].startswith(b"\x89PNG") for name in ("patterns.png", "patterns_heads.png"))

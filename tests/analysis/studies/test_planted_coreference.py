@@ -1,4 +1,4 @@
-"""Coreference with a head that finds every antecedent, counted in halves of any kind of document."""
+"""Tests coreference with a head that finds every antecedent, and the halves of documents, windows or items."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def sentence(number):
-    """A sentence with entities 1 and 2. Each sentence has different words for them."""
+    """Makes a sentence with entities 1 and 2. Each sentence has different words for these entities."""
     words = f"one{LETTERS[number]} saw two{LETTERS[number]}"
     return toy.tree(words, [1, -1, 1], tags=["PRON", "VERB", "PROPN"], misc=["Entity=(1-x)", "_", "Entity=(2-x)"])
 
@@ -25,9 +25,10 @@ def write(path, *documents):
 
 
 def answer(words):
-    """Answers for planted.plant: head 1 of layer 2 attends to the last mention of the same entity.
+    """Returns (states, attention) for planted.plant.
 
-    All other heads attend to the last mention of the other entity.
+    Head 1 of layer 2 attends to the last mention of the same entity. All other heads attend to the last mention of the
+    other entity.
     """
     size = len(words) + 2
     attention = np.full((2, 2, size, size), 1e-3)
@@ -43,19 +44,19 @@ def answer(words):
 @pytest.mark.parametrize(
     "documents, count",
     [
-        ([range(12)], 2 * (4 + 4 + 1)),  # 17 words, which are five sentences, fit: windows of 5, 5 and 2 sentences
+        ([range(12)], 2 * (4 + 4 + 1)),  # 17 words fit, so windows have 5, 5 and 2 sentences of 3 words
         ([range(2)], 2),  # one window
         ([range(5), range(5, 10), range(10, 15)], 2 * 3 * 4),
     ],
     ids=["one document", "one window", "three documents"],
 )
-def test_the_head_that_is_always_right_is_counted_so(documents, count, tmp_path, monkeypatch):
+def test_a_head_that_is_always_right_has_an_accuracy_of_one(documents, count, tmp_path, monkeypatch):
     planted.plant(monkeypatch, answer)
     options = write(tmp_path / "gum.conllu", *([sentence(number) for number in document] for document in documents))
     result = coreference.run(toy.subject(tmp_path), options, print)
     rows = {row[0]: row for row in result.tables[0].rows}
     assert rows["all"][:4] == ["all", count, "2-1", 1.0] and rows["all"][6:8] == [0.0, 0.0]
-    assert rows["all"][4] < 1.0 == rows["all"][5]  # an interval of Wilson's: all answers are right
+    assert rows["all"][4] < 1.0 == rows["all"][5]  # Wilson's interval, because all answers are right
     assert count == 2 or rows["all"][10] < 0.7  # with two mentions, noise can find both by chance
     for kind in ("pronoun", "proper name"):
         assert rows[kind][1:3] == [count // 2, "2-1"]
@@ -79,17 +80,17 @@ def test_text_without_an_antecedent_is_refused(tmp_path):
         coreference.run(toy.subject(tmp_path), write(tmp_path / "gum.conllu", [sentence(0)]), print)
 
 
-def test_items_are_halved_by_the_coarsest_group_of_which_there_are_two():
+def test_items_are_halved_by_the_coarsest_level_that_has_two_groups():
     assert split_halves.assign_halves([4, 4, 7, 9], [0, 1, 2, 3]).tolist() == [False, False, True, False]
     assert split_halves.assign_halves([4, 4, 4], [0, 2, 2]).tolist() == [False, True, True]
     assert split_halves.assign_halves([4, 4, 4], [1, 1, 1], [0, 1, 2]).tolist() == [False, True, False]
     assert split_halves.assign_halves([4], [1], [0]) is None
 
 
-def test_both_halves_have_items_that_count_and_the_groups_without_are_reported():
+def test_both_halves_have_counted_items_and_groups_without_them_are_in_the_reported_half():
     is_counted, documents = np.array([True, False, True, True, True]), np.array([4, 5, 6, 6, 7])
     half = split_halves.reported_half(is_counted, documents, np.arange(5))
-    assert half.tolist() == [False, True, True, True, False]  # documents 4 and 7 choose
+    assert half.tolist() == [False, True, True, True, False]  # documents 4 and 7 serve for the choice
     assert split_halves.reported_half(is_counted, np.zeros(5), np.arange(5)).tolist() == [
         False,
         True,
@@ -100,7 +101,7 @@ def test_both_halves_have_items_that_count_and_the_groups_without_are_reported()
     assert split_halves.reported_half(np.arange(5) == 2, documents, np.arange(5)) is None
 
 
-def test_the_best_of_a_half_is_counted_in_the_other():
+def test_the_best_choice_of_one_half_is_counted_in_the_opposite_half():
     half = np.arange(20) >= 10
     answers = np.zeros((20, 1, 2), bool)
     for start, choice, right in ((0, 0, 9), (0, 1, 2), (10, 0, 3), (10, 1, 8)):

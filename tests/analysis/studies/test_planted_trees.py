@@ -1,4 +1,4 @@
-"""Analyses of trees find planted information in unseen sentences, and none in noise."""
+"""Tests that analyses of trees find planted information in unseen sentences, and none in noise."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ def trees():
 
 @pytest.fixture
 def files(trees, tmp_path, monkeypatch):
-    """Options with disjoint files; the encoder contains the answers for both."""
+    """Writes two disjoint files and plants the answers for both. Returns Options that read the files."""
     for name, file_trees in zip(("train", "dev"), trees, strict=True):
         (tmp_path / f"{name}.conllu").write_text(toy.conllu(file_trees))
     planted.plant(monkeypatch, planted.tree_answers([*trees[0], *trees[1]]))
@@ -37,7 +37,7 @@ def quietly(line):
     pass
 
 
-def counts_of(trees, *relations):
+def count_of(trees, *relations):
     return sum(relation in relations for tree in trees for relation in tree.relations)
 
 
@@ -46,9 +46,9 @@ def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, tree
     rows = {row[0]: row for row in result.tables[0].rows}
     for relation, head in zip(planted.RELATIONS, ("2-1", "2-2"), strict=True):
         name, words, best, accuracy, low, high, _, offset, lead, _, untrained, _ = rows[relation]
-        assert (words, best, accuracy) == (counts_of(trees[1], relation), f"{head} dependent->head", 1.0)
+        assert (words, best, accuracy) == (count_of(trees[1], relation), f"{head} dependent->head", 1.0)
         assert offset < 0.5 and untrained < 0.5 and 0.9 < low < high == 1.0 and lead > 0.4
-    assert rows[grammar_heads.ALL][1] == counts_of(trees[1], *planted.RELATIONS)
+    assert rows[grammar_heads.ALL][1] == count_of(trees[1], *planted.RELATIONS)
     assert result.remarks[0].startswith(
         "2 of 2 relations have a head above the best fixed offset, 2 of them by 10 points or more: "
     )
@@ -57,7 +57,7 @@ def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, tree
 def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files, trees, tmp_path):
     table = grammar_heads.run(toy.subject(tmp_path), files, quietly).tables[1]
     offset, distance, untrained, attention = table.rows
-    train_away, away = (
+    train_offsets, dev_offsets = (
         np.concatenate(
             [
                 (tree.heads - np.arange(len(tree)))[
@@ -68,23 +68,25 @@ def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files,
         )
         for file_trees in trees
     )
-    best = max(range(-10, 11), key=lambda by: (np.mean(train_away == by), by))
-    assert offset[2] == np.mean(away == best) and offset[0] == f"fixed offset {best:+d}"
-    assert table.title.endswith(f"UAS of {len(away):,} words")
+    best = max(range(-10, 11), key=lambda shift: (np.mean(train_offsets == shift), shift))
+    assert offset[2] == np.mean(dev_offsets == best) and offset[0] == f"fixed offset {best:+d}"
+    assert table.title.endswith(f"UAS of {len(dev_offsets):,} words")
     assert attention[1] == 8 and attention[2] > 0.97 and attention[3] > 0.9
     assert max(offset[2], distance[2], untrained[2]) < 0.6 and untrained[5] is not None
 
 
-def test_word_pairs_are_told_apart_by_attention_and_by_nothing_else(files, trees, tmp_path):
+def test_only_attention_tells_word_pairs_apart(files, trees, tmp_path):
     result = attention_probe.run(toy.subject(tmp_path), files, quietly)
-    any_pair, as_far, which = result.tables[0].rows
-    for row in (any_pair, as_far):
+    any_pair, same_distance, which_relation = result.tables[0].rows
+    for row in (any_pair, same_distance):
         _, pairs, majority, distance, untrained, attention, low, high, spread, control, selectivity, *_ = row
         assert attention > 0.97 and untrained < 0.62 and majority == 0.5 and spread is not None
-        assert low < attention < high and control < 0.62  # no word occurs twice: no probe can know its random answer
-    assert as_far[3] < 0.6
-    _, pairs, majority, distance, untrained, attention, low, high, spread, control, selectivity, *bounds = which
-    assert pairs == counts_of(trees[1], *planted.RELATIONS) and attention == 1.0 and spread is None
+        assert low < attention < high and control < 0.62  # no word occurs twice, so no probe can know its random answer
+    assert same_distance[3] < 0.6
+    _, pairs, majority, distance, untrained, attention, low, high, spread, control, selectivity, *bounds = (
+        which_relation
+    )
+    assert pairs == count_of(trees[1], *planted.RELATIONS) and attention == 1.0 and spread is None
     assert max(majority, distance, untrained, control) < 0.65 and bounds[0] < selectivity < bounds[1]
     assert selectivity == pytest.approx(1.0 - control)
     assert result.remarks[0].startswith("Attention is above majority, distance alone and untrained attention at 3 of 3")
@@ -105,7 +107,8 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
         result.values["neighbours"]["distance_spearman"]
     )
     row = next(row for row in result.tables[0].rows if row[0] == "toy 1")
-    assert row[2] < row[1] == trained[1, 0] < row[3] and row[7] > 0.2  # selectivity: no word occurs twice
+    # No word occurs twice, so no probe can know the control trees, and the selectivity is high.
+    assert row[2] < row[1] == trained[1, 0] < row[3] and row[7] > 0.2
     assert result.remarks[0].endswith("over each of them is more than 0.1, as Hewitt and Manning found.")
     assert result.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
 
@@ -116,10 +119,10 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
         (grammar_heads, lambda table: table.rows[0][1], "3 sentences were longer"),
         (attention_probe, lambda table: table.rows[2][1], "(3 were longer"),
         (structural_probe, lambda table: int(table.title.split()[0]), "3 more were longer"),
-        (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),  # 30 arcs of punctuation
+        (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),  # minus 30 arcs of punctuation
     ],
 )
-def test_sentences_that_do_not_fit_count_nowhere_and_a_remark_says_so(
+def test_sentences_that_do_not_fit_are_not_counted_and_a_remark_says_so(
     module, counted, remark, files, trees, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
@@ -127,7 +130,7 @@ def test_sentences_that_do_not_fit_count_nowhere_and_a_remark_says_so(
         with open(path, "w") as file:
             file.write(toy.conllu([*[LONG] * 3, *file_trees[:30]]))
     result = module.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
-    assert counted(result.tables[0]) == counts_of(trees[1][:30], *planted.RELATIONS)
+    assert counted(result.tables[0]) == count_of(trees[1][:30], *planted.RELATIONS)
     assert remark in " ".join(result.remarks)
 
 
@@ -142,19 +145,19 @@ def test_files_of_single_words_are_refused_before_anything_is_encoded(module, fi
         assert "3 sentences" in str(error.value)
 
 
-def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
+def test_a_single_tree_leaves_no_half_for_the_choice(files, trees, tmp_path):
     with open(files.dev_file, "w") as file:
         file.write(toy.conllu(trees[1][:1]))
     result = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
     (row,) = result.tables[0].rows
-    assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[7] is row[8] is row[10] is None
+    assert row[1] == count_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[7] is row[8] is row[10] is None
     for module in (structural_probe, edge_probing):
         with pytest.raises(UserError, match="dev.conllu: .*expected at least two, one to choose the layer"):
             module.run(toy.subject(tmp_path), files, quietly)
     assert result.files["grammar_heads.png"][:4] == b"\x89PNG"
 
 
-def test_short_sentences_have_no_correlation_and_are_drawn_all_the_same(files, trees, tmp_path, monkeypatch):
+def test_short_sentences_have_no_correlation_and_the_pictures_are_still_drawn(files, trees, tmp_path, monkeypatch):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
     with open(files.dev_file, "w") as file:
         file.write(toy.conllu([tree for tree in trees[1] if len(tree) < 5]))

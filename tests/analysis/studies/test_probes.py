@@ -1,4 +1,4 @@
-"""Edge probing and the attention probe learn only the information that the vectors contain."""
+"""Tests that edge probing and the attention probe learn only the information that the vectors contain."""
 
 import numpy as np
 import pytest
@@ -21,32 +21,43 @@ TREES = [
 ] * 7
 
 
-def test_a_mix_leans_to_the_layer_that_holds_the_answer():
+def test_a_mix_gives_the_largest_weight_to_the_layer_that_holds_the_answer():
     generator = np.random.default_rng(0)
     vectors, labels = generator.normal(size=(3, 500, 5)), generator.integers(0, 2, 500)
     vectors[2, :, 1] = 4 * labels - 2
     train, dev = (items(vectors[:, rows], labels[rows], rows) for rows in (range(400), range(400, 500)))
-    own = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0], print)
-    by_layer, shares = own.by_layer.mean(axis=1), own.shares
-    assert by_layer[2] > 0.95 > 0.7 > max(by_layer[0], by_layer[1]) and own.mixed.mean() > 0.9 and own.layer == 2
+    answers = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0], print)
+    by_layer, shares = answers.by_layer.mean(axis=1), answers.shares
+    assert (
+        by_layer[2] > 0.95 > 0.7 > max(by_layer[0], by_layer[1]) and answers.mixed.mean() > 0.9 and answers.layer == 2
+    )
     assert shares[0].argmax() == 2 and shares[0, 2] > 0.4 and abs(shares.sum() - 1) < 1e-5
-    # Each type occurs once, so no probe can know its random label. The accuracy is therefore not learned by heart.
-    assert own.num_items == 100 and len(own.sentences) == 50 and own.seen == 0
-    assert own.control.mean(axis=1).max() < 0.75 and own.difference(own.by_layer[2], own.control[2])[0] > 0.1
+    # Each type occurs once, so no probe can know its random label. The accuracy on the task is therefore not the effect
+    # of memorized types.
+    assert answers.num_items == 100 and len(answers.sentences) == 50 and answers.seen == 0
+    assert (
+        answers.control.mean(axis=1).max() < 0.75
+        and answers.difference(answers.by_layer[2], answers.control[2])[0] > 0.1
+    )
 
 
-def test_a_probe_that_learns_words_by_heart_has_no_selectivity():
+def test_a_probe_that_memorizes_words_has_no_selectivity():
     generator = np.random.default_rng(0)
     words = generator.integers(0, 12, 600)  # vectors identify the word, and the word determines the label
     vectors = np.eye(12)[words][None] * 4
     train, dev = (items(vectors[:, rows], words[rows] % 3, words[rows]) for rows in (slice(0, 500), slice(500, 600)))
-    own = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0, 1], print)
-    low, high = own.difference(own.by_layer[0], own.control[0])
-    assert own.seen == 1.0 and own.by_layer.mean() > 0.98 and own.control.mean() > 0.98 and -0.03 < low <= high < 0.03
+    answers = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0, 1], print)
+    low, high = answers.difference(answers.by_layer[0], answers.control[0])
+    assert (
+        answers.seen == 1.0
+        and answers.by_layer.mean() > 0.98
+        and answers.control.mean() > 0.98
+        and -0.03 < low <= high < 0.03
+    )
 
 
 def items(vectors, labels, types):
-    """Items for span probes. Each item is in its own sentence."""
+    """Makes items for span probes. Each item is in its own sentence."""
     numbers = np.arange(len(labels))
     return span_items.Items(
         vectors.astype(np.float16),
@@ -57,7 +68,7 @@ def items(vectors, labels, types):
     )
 
 
-def test_logits_are_those_of_a_mean_of_the_layers_at_the_start():
+def test_the_first_logits_come_from_the_mean_of_the_layers():
     generator = np.random.default_rng(1)
     weights = [generator.normal(size=shape) for shape in ((5, 3), (3,), (3, 2), (2,))]
     batch = generator.normal(size=(2, 4, 5))
@@ -76,7 +87,7 @@ def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
     np.testing.assert_array_equal(pairs.vectors[:, 1], np.concatenate([tags.vectors[:, 1], tags.vectors[:, 2]], axis=1))
     named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 0), print)
     assert named.labels == ["X", "Y"] and named.vectors.shape == (3, 2, 14) and named.types == ["old cat", "its"]
-    assert pairs.types == ["the", "old", "cat", ".", "its", "dog"]  # of the dependents
+    assert pairs.types == ["the", "old", "cat", ".", "its", "dog"]  # the type of a pair is its dependent
     assert tags.sentences.tolist() == [0] * 5 + [1] * 3 and pairs.sentences.tolist() == [0] * 4 + [1] * 2
     first_named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 1), print)
     assert first_named.labels == ["X"]
@@ -101,13 +112,13 @@ def test_files_without_names_are_refused_before_anything_is_encoded(name, text, 
         span_items.read_names(toy.subject(tmp_path), str(tmp_path / name), 1)
 
 
-def test_one_of_the_files_with_names_alone_is_refused(tmp_path):
+def test_one_file_with_names_is_refused_without_the_other(tmp_path):
     for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
         with pytest.raises(UserError, match=f"--{name}=x: --{other} is missing"):
             edge_probing.run(toy.subject(tmp_path), Options(train_file="t", dev_file="d", **{name: "x"}), print)
 
 
-def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_nothing():
+def test_unrelated_pairs_are_as_far_apart_as_related_pairs_in_the_second_task():
     trees = [toy.tree("the old cat sat its dog it .", [2, 2, 3, -1, 5, 3, 3, 3])] * 3
     pairs = word_pairs.pairs_of(trees, word_pairs.TASKS[1], {"dep"}, np.random.default_rng(0))
     assert (pairs.distances()[::2] == pairs.distances()[1::2]).all() and set(pairs.labels) == {"related", "(none)"}
@@ -134,7 +145,7 @@ def test_punctuation_is_in_no_pair():
     ]
 
 
-def test_names_are_probed_beside_words_and_pairs(tmp_path):
+def test_names_are_probed_in_addition_to_words_and_pairs(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / f"{name}.conllu").write_text(toy.conllu(TREES))
         (tmp_path / f"{name}.txt").write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n\n" * 9)
@@ -149,6 +160,6 @@ def test_names_are_probed_beside_words_and_pairs(tmp_path):
     findings = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
     rows = {row[0]: row for row in findings.tables[0].rows}
     assert list(rows) == ["part of speech", "dependency", "named entity"]
-    # Every second sentence is reported. Among the names these are the Ys, and training has as many Xs as Ys.
+    # The study reports every second sentence. The names in these sentences are the Ys. Training has as many Xs as Ys.
     assert rows["named entity"][1:4] == [18, 9, 0.0] and rows["part of speech"][1:4] == [56, 21, 1 / 3]
     assert findings.files["edge_probing.png"][:4] == b"\x89PNG"

@@ -1,4 +1,4 @@
-"""Word senses: occurrences, clusters, neighbours and self-similarity, by hand."""
+"""Tests occurrences, clusters, neighbours and self-similarity of words against values worked out by hand."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_mean_cosine_is_that_of_all_pairs():
     np.testing.assert_allclose(occurrences.mean_cosine(vectors.sum(axis=1), 7), np.mean(pairs, axis=1))
 
 
-def test_clusters_are_found_the_largest_first_and_none_of_two_vectors():
+def test_clusters_are_numbered_from_the_largest_and_have_three_vectors_or_more():
     generator = np.random.default_rng(0)
     kinds = [1] * 4 + [0] * 9 + [2] * 6
     vectors = unit(np.eye(5)[kinds] + 0.05 * generator.normal(size=(19, 5)))
@@ -41,20 +41,21 @@ def test_clusters_are_found_the_largest_first_and_none_of_two_vectors():
     assert sense_scores.sense_clusters(np.ones((11, 5)))[1] is None
 
 
-def test_the_nearest_of_the_same_document_is_counted_next_to_chance():
+def test_the_share_of_nearest_vectors_in_the_same_document_comes_with_its_chance():
     vectors = unit(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [-1, 0.0]]))
-    # Documents with two occurrences count: 7 (0 and 1 are nearest) and 8 (2 is nearest to 4, but 3 to 2).
+    # Documents 7 and 8 have two occurrences each. In 7, occurrences 0 and 1 are nearest to each other. In 8, the
+    # nearest of 4 is 2, but the nearest of 2 is 3.
     right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 8, 9, 8]), np.arange(5))
     assert right[asked].mean() == 0.75 and asked.sum() == 4 and np.isclose(chance, 1 / 4)
     _, asked, chance = sense_scores.right_documents(vectors, np.arange(5), np.arange(5))
     assert not asked.any() and chance is None
     low, high = sense_scores.scores(vectors[None], np.array([7, 7, 8, 9, 8]), np.arange(5)).intervals[0]
-    assert low < 0.31 and 0.94 < high  # at least as wide as Wilson's interval of four occurrences
+    assert low < 0.31 and 0.94 < high  # the interval is at least as wide as Wilson's interval of four occurrences
 
 
-def test_two_occurrences_in_one_sentence_are_not_of_the_same_document():
+def test_two_occurrences_in_one_sentence_are_not_candidates_for_each_other():
     vectors = unit(np.array([[1, 0], [1, 0.01], [1, 0.1], [0, 1], [0.1, 1]]))
-    # 0 and 1 are in one sentence, so their nearest is 2 of another document. 3 and 4 are apart in document 8.
+    # 0 and 1 are in one sentence, so document 7 does not count. 3 and 4 are in two sentences of document 8.
     contexts = np.array([0, 0, 1, 2, 3])
     right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 9, 8, 8]), contexts)
     assert right[asked].mean() == 1.0 and asked.sum() == 2 and np.isclose(chance, 1 / 4)
@@ -98,7 +99,7 @@ def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
         occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
 
 
-def test_a_word_beside_what_bert_splits_at_is_one_and_within_a_longer_word_alone_none(tmp_path, monkeypatch):
+def test_a_word_next_to_split_characters_counts_and_a_part_of_a_longer_word_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(occurrences, "_MOST_OTHERS", 0)
     path = tmp_path / "t.txt"
     path.write_text(
@@ -119,7 +120,7 @@ def test_a_word_beside_what_bert_splits_at_is_one_and_within_a_longer_word_alone
         ((" ",), "BERT splits ' ' into 0 words .none."),
     ],
 )
-def test_words_that_can_be_nowhere_are_refused_with_the_reason(words, message, tmp_path):
+def test_unusable_words_are_refused_with_the_reason(words, message, tmp_path):
     with pytest.raises(UserError, match=message):
         occurrences.find(SUBJECT, corpus_file(tmp_path), words, 0, 0)
 
@@ -144,17 +145,18 @@ def test_vectors_are_the_encoders_and_self_similarity_takes_one_occurrence_a_sen
     }
     for number, (sentence, at) in enumerate(corpus.places["bank"]):
         np.testing.assert_allclose(vectors.words["bank"][:, number], states[sentence][:, at], atol=1e-5)
-    # "unflapp", "cat" and "river" occur in four different sentences, which is too few. These occur in five or more.
+    # "unflapp", "cat" and "river" occur in four different sentences, which is too few. The words below occur in five or
+    # more.
     assert vectors.num_words == len({"the", "bank", "was", "on", "sat", "a"})
 
 
-def test_the_table_has_each_score_next_to_layer_0_and_the_untrained(tmp_path):
-    found = word_senses.run(
+def test_the_table_has_each_score_next_to_layer_0_and_the_untrained_encoder(tmp_path):
+    findings = word_senses.run(
         SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
     )
-    row = found.tables[0].rows[0]
+    row = findings.tables[0].rows[0]
     assert len(row) == 12 and row[10:] == (None, None)  # no document has the word twice
-    scores, other = found.values["scores"]["bank"], found.values["untrained"]["bank"][0]
+    scores, other = findings.values["scores"]["bank"], findings.values["untrained"]["bank"][0]
     assert row[0] == "bank" and row[1] == 17
     assert (row[2], row[3], row[4]) == (scores["silhouette"][-1], scores["silhouette"][0], other["silhouette"][-1])
     assert (row[5], row[6], row[7]) == (
@@ -162,9 +164,9 @@ def test_the_table_has_each_score_next_to_layer_0_and_the_untrained(tmp_path):
         scores["same_document"][0],
         other["same_document"][-1],
     )
-    assert len(found.tables[1].rows) == len(found.tables[2].rows) == 4
-    assert '"word":"Bank"' in found.files["senses.html"]
-    data = data_of(found.files["senses.html"])["words"]["bank"]
+    assert len(findings.tables[1].rows) == len(findings.tables[2].rows) == 4
+    assert '"word":"Bank"' in findings.files["senses.html"]
+    data = data_of(findings.files["senses.html"])["words"]["bank"]
     assert list(data["views"]) == [
         "layer 3, the last",
         "layer 2",
@@ -179,8 +181,8 @@ def test_the_table_has_each_score_next_to_layer_0_and_the_untrained(tmp_path):
         assert all(
             contexts[number] != contexts[other] for number, near in enumerate(view["nearest"]) for other, _ in near
         )
-    assert data["views"]["layer 3, the last"]["clusters"] == found.values["clusters"]["bank"]
-    assert all(found.files[name].startswith(b"\x89PNG") for name in ("senses.png", "senses_layers.png"))
+    assert data["views"]["layer 3, the last"]["clusters"] == findings.values["clusters"]["bank"]
+    assert all(findings.files[name].startswith(b"\x89PNG") for name in ("senses.png", "senses_layers.png"))
 
 
 def test_a_short_text_gives_none_for_missing_figures_and_valid_json(tmp_path):
@@ -188,8 +190,10 @@ def test_a_short_text_gives_none_for_missing_figures_and_valid_json(tmp_path):
     path.write_text(
         "The bank was by the river.\nA bank sat on money.\n" * 6, encoding="utf-8"
     )  # no word occurs in five different sentences
-    found = word_senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
-    assert found.values["all_words"] == [None] * 4 and not any("rank correlation" in remark for remark in found.remarks)
-    for name, content in contents(found, Options()).items():
+    findings = word_senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
+    assert findings.values["all_words"] == [None] * 4 and not any(
+        "rank correlation" in remark for remark in findings.remarks
+    )
+    for name, content in contents(findings, Options()).items():
         if name.endswith(".json"):
             json.loads(content, parse_constant=pytest.fail)

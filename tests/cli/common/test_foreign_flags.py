@@ -28,14 +28,14 @@ from tests.cli.test_commands import assert_refused
         ("learn_vocab", "--force", "here it is --overwrite;"),
     ],
 )
-def test_a_flag_of_another_tool_is_answered_by_name(run, verb, flag, said):
+def test_a_flag_of_another_tool_is_refused_with_the_name_of_our_flag(run, verb, flag, said):
     name = flag.split("=")[0]
     refused = run(verb, flag)
     assert_refused(refused, f"error: {name} is not a flag of this command", said)
     assert ("--helpfull" if verb in BY_VERB else "--help") + " lists the flags" in refused.stderr
 
 
-def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
+def test_a_flag_of_no_tool_is_refused_with_the_nearest_name(run):
     assert_refused(run("pretrain", "--lerning_rate=1"), "'lerning_rate'", "Did you mean: learning_rate")
     assert_refused(run("tokenize", "--lr=1"), "Unknown command line flag 'lr'")
 
@@ -49,12 +49,12 @@ def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
         ("--precision=bf16", "here it is --precision=bfloat16"),
     ],
 )
-def test_a_value_of_another_tool_is_answered_before_anything_is_read(run, flag, said):
+def test_a_value_of_another_tool_is_refused_before_anything_is_read(run, flag, said):
     for verb in ("pretrain", "finetune", "predict"):
         assert_refused(run(verb, flag), f"error: {flag}: ", said)
 
 
-def test_no_value_of_our_own_is_taken_for_that_of_another_tool():
+def test_no_value_of_our_flags_counts_as_a_value_of_another_tool():
     own = {"strategy": STRATEGIES, "precision": PRECISIONS}
     for flag, values, _ in foreign_flags._VALUES:
         assert not set(values) & set(own[flag])

@@ -1,4 +1,4 @@
-"""--help of the commands with many flags: the flags that most people need, then the groups by name."""
+"""--help of commands with many flags shows the flags that most people need, then the names of the groups."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def test_help_shows_ten_flags_three_examples_and_the_size_of_each_group(run, ver
 
 @pytest.mark.parametrize("verb", GROUPED)
 @pytest.mark.parametrize("flag", ["-h", "-help", "--helpshort", "--help="])
-def test_other_spellings_show_the_same_help(run, verb, flag):
+def test_other_spellings_of_help_show_the_same_page(run, verb, flag):
     assert run(verb, "--workdir=x", flag).stdout == run(verb, "--help").stdout
 
 

@@ -33,7 +33,7 @@ def test_output_among_the_input_files_is_refused(tmp_path, name, pattern, messag
     output_files.check_apart(str(tmp_path / "vocab.txt"), "vocab_file", [str(tmp_path / pattern)], files)
 
 
-def test_a_file_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, capsys):
+def test_a_write_that_fails_halfway_leaves_the_earlier_file(tmp_path, capsys):
     def parts():
         yield b"half"
         raise OSError("no space")

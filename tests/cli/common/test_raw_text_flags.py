@@ -63,7 +63,7 @@ def test_each_line_of_a_plain_file_is_an_example_with_tabs_between_its_texts(row
         (("question", "context"), ["--text_file={}", "--text=a"], "--text_file and --text were both given"),
     ],
 )
-def test_what_does_not_fit_the_model_is_named(rows, tmp_path, names, arguments, said):
+def test_flags_that_do_not_fit_the_model_are_named(rows, tmp_path, names, arguments, said):
     (tmp_path / "plain.txt").write_text("no tab\n")
     with pytest.raises(UserError) as refusal:
         rows(names, *(argument.format(tmp_path / "plain.txt") for argument in arguments))

@@ -12,13 +12,18 @@ from keras_bert_app.cli.common import written_places
 from keras_bert_app.cli.common.written_places import CORPUS, EXPORT, RUN
 from tests.cli.test_commands import ROOT, VERBS, assert_refused
 
-# Flags that name an output in every command, and flags that name an output in some commands.
+# Flags that name an output in every command, and pairs (command, flag) that name an output of this command.
 _OUTPUTS = {"output_dir", "output_file", "words_file", "export_dir", "output"}
-_SOME = {("learn_vocab", "vocab_file"), ("pretrain", "workdir"), ("finetune", "workdir"), ("demo", "workdir")}
+_OUTPUTS_BY_COMMAND = {
+    ("learn_vocab", "vocab_file"),
+    ("pretrain", "workdir"),
+    ("finetune", "workdir"),
+    ("demo", "workdir"),
+}
 
 
 def flags_of(verb):
-    """The names of the flags that the source of a command defines by their names."""
+    """The flags that the source of a command defines with a literal name."""
     tree = ast.parse((ROOT / "keras_bert_app" / "cli" / f"{verb}.py").read_text(encoding="utf-8"))
     return {
         node.args[0].value
@@ -31,7 +36,9 @@ def flags_of(verb):
     }
 
 
-WRITING = sorted((verb, flag) for verb in VERBS for flag in flags_of(verb) if flag in _OUTPUTS or (verb, flag) in _SOME)
+WRITING = sorted(
+    (verb, flag) for verb in VERBS for flag in flags_of(verb) if flag in _OUTPUTS or (verb, flag) in _OUTPUTS_BY_COMMAND
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,7 @@ def content_of(directory):
     return {path: path.read_bytes() for path in sorted(pathlib.Path(directory).rglob("*")) if path.is_file()}
 
 
-def test_many_commands_write_and_each_says_where():
+def test_every_command_that_writes_declares_its_output_flags():
     assert len(WRITING) >= 17
     for verb in {verb for verb, _ in WRITING}:
         tree = ast.parse((ROOT / "keras_bert_app" / "cli" / f"{verb}.py").read_text(encoding="utf-8"))
@@ -69,7 +76,7 @@ def test_many_commands_write_and_each_says_where():
             for keyword in node.keywords
             if keyword.arg == "writes"
         )
-        assert declared == {flag for of_verb, flag in WRITING if of_verb == verb}, verb
+        assert declared == {flag for writing_verb, flag in WRITING if writing_verb == verb}, verb
 
 
 @pytest.mark.parametrize("verb, flag", WRITING)
@@ -88,7 +95,7 @@ def test_every_command_refuses_to_write_inside_an_export_a_run_or_a_corpus(run, 
     assert content_of(places) == before
 
 
-def test_an_export_into_a_version_is_refused_and_told_the_directory_of_the_versions(run, places, monkeypatch):
+def test_an_export_into_a_version_is_refused_with_the_directory_of_the_versions(run, places, monkeypatch):
     monkeypatch.chdir(places)
     for version in ("1", "2/", "3"):  # version 3 does not exist yet
         refused = run("export", "--workdir=run", f"--export_dir=saved/mine/{version}")
@@ -98,15 +105,15 @@ def test_an_export_into_a_version_is_refused_and_told_the_directory_of_the_versi
     (places / "mine_ids").unlink()
 
 
-def test_what_a_flag_is_for_is_no_fault(places):
-    checked = written_places._check_place
-    checked(str(places / "saved" / "mine"), "x", EXPORT)
-    checked(str(places / "run"), "x", RUN)
-    checked(str(places / "seeds"), "x", RUN)
-    checked(str(places / "seeds" / "seed-1"), "x", RUN)  # the run of one seed may continue
-    checked(str(places / "corpus"), "x", CORPUS)  # prepare_corpus itself refuses a complete corpus
+def test_a_flag_may_name_a_new_place_or_a_place_of_its_own_kind(places):
+    check_place = written_places._check_place
+    check_place(str(places / "saved" / "mine"), "x", EXPORT)
+    check_place(str(places / "run"), "x", RUN)
+    check_place(str(places / "seeds"), "x", RUN)
+    check_place(str(places / "seeds" / "seed-1"), "x", RUN)  # the run of one seed may continue
+    check_place(str(places / "corpus"), "x", CORPUS)  # prepare_corpus itself refuses a complete corpus
     for kind in (EXPORT, RUN, CORPUS, ""):
-        checked(str(places / "new" / "place"), "x", kind)
+        check_place(str(places / "new" / "place"), "x", kind)
     assert [written_places.kind_of(str(places / name)) for name in ("saved/mine/1", "seeds", "corpus", "saved")] == [
         EXPORT,
         RUN,
@@ -115,7 +122,7 @@ def test_what_a_flag_is_for_is_no_fault(places):
     ]
 
 
-def test_runs_that_lie_beside_each_other_under_names_of_seeds_are_no_run_of_several(tmp_path):
+def test_single_runs_in_sibling_directories_named_as_seeds_are_no_run_of_several_seeds(tmp_path):
     (tmp_path / "seed-1").mkdir()
     (tmp_path / "seed-1" / "config.json").write_text('{"vocab_sha256": "0"}')
     written_places._check_place(str(tmp_path / "seed-2"), "x", RUN)
@@ -129,7 +136,7 @@ def test_a_link_into_an_export_is_followed(run, places, tmp_path):
 
 @pytest.mark.parametrize("verb", ["pretrain", "finetune"])
 @pytest.mark.parametrize("name", ["metrics.jsonl", "curves.png", "results.json", "checkpoints/mine.txt"])
-def test_files_of_no_run_are_not_taken_for_those_of_a_run_to_begin(run, tmp_path, verb, name):
+def test_a_new_run_is_refused_where_it_would_overwrite_files_that_belong_to_no_run(run, tmp_path, verb, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     assert_refused(run(verb, f"--workdir={tmp_path}"), f"holds {name.split('/')[0]} but no config.json of a run")
@@ -177,7 +184,7 @@ def test_files_of_no_run_are_not_taken_for_those_of_a_run_to_begin(run, tmp_path
         ("convert", ["--input=x", "--to=workdir", "--output={0}/out"], "notes.txt"),
     ],
 )
-def test_no_command_replaces_a_file_that_is_there(run, texts, tmp_path, verb, flags, name):
+def test_no_command_replaces_an_existing_file(run, texts, tmp_path, verb, flags, name):
     for file in ("text.txt", "vocab.txt"):
         (tmp_path / file).write_bytes((texts / file).read_bytes())
     (tmp_path / "out").mkdir()
@@ -189,7 +196,7 @@ def test_no_command_replaces_a_file_that_is_there(run, texts, tmp_path, verb, fl
     assert (tmp_path / "out" / name).read_text() == "mine" and os.listdir(tmp_path / "out") == [name]
 
 
-def test_overwrite_replaces_what_is_there(run, tmp_path):
+def test_overwrite_replaces_an_existing_file(run, tmp_path):
     path = tmp_path / "estimate.json"
     path.write_text("mine")
     flags = ("estimate", "--config=tiny", "--hardware=v5e-8", "--num_train_steps=9", f"--output_file={path}")
@@ -197,28 +204,28 @@ def test_overwrite_replaces_what_is_there(run, tmp_path):
     assert run(*flags, "--overwrite").returncode == 0 and json.loads(path.read_text())["num_devices"] == 8
 
 
-def test_findings_of_an_earlier_analysis_are_its_own(tmp_path, monkeypatch):
+def test_an_analysis_may_replace_only_files_that_an_earlier_analysis_lists(tmp_path, monkeypatch):
     from absl import flags
 
     before = set(flags.FLAGS)
     try:
-        foreign = runpy.run_module("keras_bert_app.cli.analyze")["_files_of_others"]
+        files_of_others = runpy.run_module("keras_bert_app.cli.analyze")["_files_of_others"]
     finally:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
     (tmp_path / "attention.json").write_text('{"files": ["attention.html"]}')
     for name in ("attention.html", "attention_words.png", "report.html", "surprise.png"):
         (tmp_path / name).touch()
-    assert foreign(str(tmp_path), ["attention"]) == [str(tmp_path / "attention_words.png")]
-    assert foreign(str(tmp_path), ["surprise", "attention"]) == [
+    assert files_of_others(str(tmp_path), ["attention"]) == [str(tmp_path / "attention_words.png")]
+    assert files_of_others(str(tmp_path), ["surprise", "attention"]) == [
         str(tmp_path / "attention_words.png"),
         str(tmp_path / "surprise.png"),
     ]
     (tmp_path / "attention.json").write_text("[]")
-    assert len(foreign(str(tmp_path), ["attention"])) == 4
+    assert len(files_of_others(str(tmp_path), ["attention"])) == 4
 
 
-def test_the_names_of_answers_are_known_to_the_commands_that_write_them():
+def test_answer_flags_knows_the_answer_files_of_every_task():
     from keras_bert_app.cli.common import answer_flags
     from keras_bert_app.tasks import registry
 

@@ -43,12 +43,12 @@ TINY = BertConfig(
 
 @pytest.fixture
 def google(golden, tmp_path):
-    """A copy of a checkpoint that Google's code wrote. Its parity.npz has the variables and the outputs."""
+    """A copy of a checkpoint that Google's code wrote. Its parity.npz has the variables, inputs and outputs."""
     return shutil.copytree(golden / "google_tf1_tiny", tmp_path / "google")
 
 
 def write_model(directory, **changes):
-    """Writes a tiny model in Google's layout. `changes` are new values for fields of its Weights."""
+    """Writes a tiny model in Google's layout and returns its Weights. `changes` replaces fields of these Weights."""
     weights = dataclasses.replace(make_weights(TINY), **changes)
     google_layout.write(weights, directory)
     return weights
@@ -67,7 +67,7 @@ def test_a_checkpoint_that_google_wrote_is_read_bit_for_bit_without_its_slots(go
     weights = google_layout.read(google)
     with np.load(google / "parity.npz") as arrays:
         expected = {name.removeprefix("variables/"): arrays[name] for name in arrays.files if "variables/" in name}
-    assert len(weights.tensors) == len(expected) - 2 * 2 * 2  # Here query, key and value are one tensor, in two layers.
+    assert len(weights.tensors) == len(expected) - 2 * 2 * 2  # The reader joins query, key and value, in two layers.
     hidden = weights.config.hidden_size
     for layer in range(2):
         for part in ("kernel", "bias"):
@@ -108,7 +108,7 @@ def test_the_model_computes_what_googles_code_computed(google):
     assert [line for line in lines if "optimizer slots" in line] == ["  left out: 92 optimizer slots (adam_m, adam_v)"]
 
 
-def test_a_key_of_another_library_does_not_change_the_gelu_and_the_report_says_which_it_is(google):
+def test_a_key_of_another_library_does_not_change_the_gelu_and_the_report_names_the_form(google):
     plain = google_layout.read(google)
     config = json.loads((google / "bert_config.json").read_text())
     assert config["hidden_act"] == "gelu"
@@ -116,11 +116,11 @@ def test_a_key_of_another_library_does_not_change_the_gelu_and_the_report_says_w
         (google / "bert_config.json").write_text(json.dumps(config | extra))
         weights, lines = checked(google_layout.read(google))
         assert weights.config == plain.config and weights.config.hidden_act == "gelu_tanh"
-        said = f"as in every model of layout google_tf1; its key {next(iter(extra))!r} changes nothing"
-        assert [line for line in lines if "hidden_act gelu is gelu_tanh" in line][0].endswith(said)
+        end = f"as in every model of layout google_tf1; its key {next(iter(extra))!r} changes nothing"
+        assert [line for line in lines if "hidden_act gelu is gelu_tanh" in line][0].endswith(end)
 
 
-def test_written_again_it_has_the_names_shapes_and_values_that_google_gave(google, tmp_path):
+def test_a_rewritten_checkpoint_has_the_names_shapes_and_values_of_googles_checkpoint(google, tmp_path):
     assert google_layout.write(google_layout.read(google), tmp_path / "again") == []
     checkpoint = tf_checkpoints.open_checkpoint(str(tmp_path / "again" / "bert_model.ckpt"))
     with np.load(google / "parity.npz") as arrays:
@@ -148,7 +148,7 @@ def test_a_model_of_any_shape_comes_back_bit_for_bit(config, tmp_path):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_a_casing_that_the_vocabulary_does_not_tell_comes_back(tmp_path, do_lower_case):
+def test_the_casing_comes_back_even_if_the_vocabulary_does_not_show_it(tmp_path, do_lower_case):
     weights = dataclasses.replace(
         make_weights(TINY.replace(do_lower_case=do_lower_case)),
         vocabulary="[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n中\n".encode(),
@@ -166,7 +166,7 @@ def test_the_casing_is_read_from_the_vocabulary_and_never_from_the_path(google):
 
 
 @pytest.mark.parametrize("task, scope", [("sequence_classification", ""), ("question_answering", "cls/squad/")])
-def test_a_fine_tuned_output_layer_stands_where_googles_scripts_put_it(tmp_path, task, scope):
+def test_a_fine_tuned_output_layer_has_the_names_that_googles_scripts_use(tmp_path, task, scope):
     kernel = np.arange(44, dtype=np.float32).reshape(22, 2)
     layer = {"classifier/kernel": kernel, "classifier/bias": np.float32([0.5, 0.25])}
     weights = write_model(tmp_path / "model", task=task, tensors=make_weights(TINY).tensors | layer)
@@ -181,17 +181,17 @@ def test_the_writer_lists_the_properties_that_the_layout_cannot_store(tmp_path):
     weights = make_weights(TINY.replace(hidden_act="gelu_exact", layer_norm_eps=1e-5))
     tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("encoder/pooler")}
     tagger = dataclasses.replace(weights, tensors=tensors | layer, task="token_classification", labels=("a", "b", "c"))
-    said = " | ".join(google_layout.write(tagger, tmp_path / "tagger"))
-    for what in ("no pooler", "gelu_exact", "layer_norm_eps 1e-05", "classifier is left out", "token_classification"):
-        assert what in said
+    report = " | ".join(google_layout.write(tagger, tmp_path / "tagger"))
+    for text in ("no pooler", "gelu_exact", "layer_norm_eps 1e-05", "classifier is left out", "token_classification"):
+        assert text in report
     classifier = dataclasses.replace(tagger, task="sequence_classification", vocabulary=None)
-    said = " | ".join(google_layout.write(classifier, tmp_path / "classifier"))
-    assert "left out: a, b, c" in said and "no vocab.txt" in said and "classifier is left out" not in said
+    report = " | ".join(google_layout.write(classifier, tmp_path / "classifier"))
+    assert "left out: a, b, c" in report and "no vocab.txt" in report and "classifier is left out" not in report
     config = json.loads((tmp_path / "classifier" / "bert_config.json").read_text())
     assert config["hidden_act"] == "gelu" and config.keys() == GOOGLE_KEYS
 
 
-def test_without_a_head_its_table_is_no_matter(tmp_path):
+def test_an_untied_model_without_the_masked_lm_head_can_be_written(tmp_path):
     weights = make_weights(TINY.replace(tie_word_embeddings=False))
     encoder = dataclasses.replace(
         weights, tensors={path: tensor for path, tensor in weights.tensors.items() if path.startswith("encoder/")}
@@ -236,7 +236,7 @@ def test_the_newest_checkpoint_of_a_run_is_read(google):
         for suffix in ("index", "data-00000-of-00001"):
             shutil.copy(google / f"model.ckpt-3.{suffix}", google / f"model.ckpt-{step}.{suffix}")
     assert tf_checkpoints.find_prefix(google) == str(google / "model.ckpt-1000")
-    # Google's runs write absolute paths of another machine into this file.
+    # Google's runs write absolute paths into this file. On another machine these paths do not exist.
     state = google / "checkpoint"
     state.write_text(
         'model_checkpoint_path: "/elsewhere/run/model.ckpt-90"\n'
@@ -248,7 +248,7 @@ def test_the_newest_checkpoint_of_a_run_is_read(google):
         assert tf_checkpoints.find_prefix(google) == str(google / "model.ckpt-1000")
 
 
-def test_the_path_of_a_checkpoint_means_that_one(google, tmp_path):
+def test_the_path_of_a_checkpoint_selects_one_of_several(google, tmp_path):
     write_model(tmp_path / "model")
     for suffix in ("index", "data-00000-of-00001"):
         shutil.copy(google / f"model.ckpt-3.{suffix}", tmp_path / "model" / f"other.ckpt.{suffix}")
@@ -269,7 +269,7 @@ def test_only_googles_own_layout_is_recognized(google, tmp_path):
     assert not google_layout.recognizes(tmp_path / "model_garden")
 
 
-def test_names_that_stand_for_nothing_are_unexpected_and_refused_unless_allowed(google):
+def test_unknown_names_are_unexpected_and_refused_unless_allowed(google):
     checkpoint = tf_checkpoints.open_checkpoint(str(google / "model.ckpt-3"))
     strange = {
         "bert/encoder/layer_2/output/dense/bias": np.ones(10, np.float32),  # The configuration has two layers.

@@ -1,6 +1,6 @@
 """Tests Hugging Face's layout against files and outputs of transformers.
 
-The script tests/golden/generate_huggingface_files.py wrote them.
+The script tests/golden/generate_huggingface_files.py wrote these files and outputs.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ def only(weights, *parts):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_class_that_transformers_saves_computes_what_it_computes_there(model):
+def test_every_class_that_transformers_saves_computes_the_same_here_as_in_transformers(model):
     parts, task, num_outputs, labels = MODELS[model]
     assert huggingface_layout.recognizes(FILES / model)
     weights = huggingface_layout.read(FILES / model)
@@ -83,7 +83,7 @@ def test_every_class_that_transformers_saves_computes_what_it_computes_there(mod
             "question_answering": {"start_logits": logits[..., 0], "end_logits": logits[..., -1]},
             "multiple_choice": {"logits": np.reshape(logits, (-1, 2))},
         }.get(task, {"logits": logits})
-    if model.startswith("masked_lm"):  # Here transformers names them "logits".
+    if model.startswith("masked_lm"):  # For these models transformers names the outputs "logits".
         expected["prediction_logits"] = expected.pop("logits")
     if model == "next_sentence":
         expected["seq_relationship_logits"] = expected.pop("logits")
@@ -92,7 +92,7 @@ def test_every_class_that_transformers_saves_computes_what_it_computes_there(mod
         np.testing.assert_allclose(by_their_name[name], values, atol=1e-5, rtol=0, err_msg=name)
 
 
-def test_parts_that_a_class_never_has_are_named_and_no_fault_where_they_can_start_from_scratch():
+def test_parts_that_a_class_never_has_are_reported_and_no_fault_if_they_may_be_missing():
     weights = huggingface_layout.read(FILES / "masked_lm")
     with pytest.raises(UserError, match="encoder/pooler/kernel, encoder/pooler/bias: missing .*next_sentence"):
         checked(weights)
@@ -105,16 +105,19 @@ def test_parts_that_a_class_never_has_are_named_and_no_fault_where_they_can_star
         ]
 
 
-def test_weights_that_a_class_should_have_are_asked_for_by_allow_missing(tmp_path):
+def test_the_error_names_allow_missing_if_a_part_that_the_class_should_have_is_missing(tmp_path):
     whole = huggingface_layout.read(FILES / "pretraining")
     for lost in ("encoder/pooler/", "masked_lm/transform/"):
         tensors = {path: tensor for path, tensor in whole.tensors.items() if not path.startswith(lost)}
         part = part_of(f"{lost}kernel")
         with pytest.raises(UserError, match=rf"{lost}kernel, {lost}bias: missing \(--allow_missing={part} continues"):
             checked(dataclasses.replace(whole, tensors=tensors), allow_absent=True)
-    # A part with only some of its tensors is damaged, for every class.
-    half = {**huggingface_layout.read(FILES / "encoder").tensors, "masked_lm/output_bias": np.zeros(17, np.float32)}
-    encoder = dataclasses.replace(huggingface_layout.read(FILES / "encoder"), tensors=half)
+    # A part with only some of its tensors is damaged, whatever the class.
+    incomplete = {
+        **huggingface_layout.read(FILES / "encoder").tensors,
+        "masked_lm/output_bias": np.zeros(17, np.float32),
+    }
+    encoder = dataclasses.replace(huggingface_layout.read(FILES / "encoder"), tensors=incomplete)
     with pytest.raises(UserError, match="--allow_missing=masked_lm continues"):
         checked(encoder, allow_absent=True)
 
@@ -123,9 +126,9 @@ def test_weights_that_a_class_should_have_are_asked_for_by_allow_missing(tmp_pat
 def test_a_round_trip_keeps_every_bit(config, is_tied, tmp_path):
     weights = make_weights(config.replace(tie_word_embeddings=is_tied))
     assert huggingface_layout.write(weights, tmp_path / "model") == []
-    found = huggingface_layout.read(tmp_path / "model")
-    assert_same(found, weights)
-    assert not found.unexpected
+    loaded = huggingface_layout.read(tmp_path / "model")
+    assert_same(loaded, weights)
+    assert not loaded.unexpected
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -154,11 +157,11 @@ def test_the_problem_type_is_kept_on_the_way_to_a_run_and_back(problem_type, tmp
 def test_files_of_transformers_are_written_again_byte_for_byte(model, tmp_path):
     huggingface_layout.write(huggingface_layout.read(FILES / model), tmp_path / model)
     written, original = (directory / model for directory in (tmp_path, FILES))
-    if model == "masked_lm_untied":  # transformers has two biases here, and never uses one.
-        found, expected = (
+    if model == "masked_lm_untied":  # transformers stores two biases here, and uses only one.
+        actual, expected = (
             safetensors_files.read_header(directory / "model.safetensors") for directory in (written, original)
         )
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
     else:
         assert (written / "model.safetensors").read_bytes() == (original / "model.safetensors").read_bytes()
     written, original = (json.loads((directory / "config.json").read_text()) for directory in (written, original))
@@ -203,13 +206,13 @@ def test_files_of_transformers_are_written_again_byte_for_byte(model, tmp_path):
         ),
     ],
 )
-def test_the_class_that_holds_most_is_written_and_the_rest_is_said(parts, architecture, lines, tmp_path):
+def test_the_class_with_the_most_parts_is_written_and_left_out_parts_are_reported(parts, architecture, lines, tmp_path):
     weights = only(make_weights(CONFIGS["one_layer"]), *parts)
     assert huggingface_layout.write(weights, tmp_path / "model") == lines
     assert json.loads((tmp_path / "model" / "config.json").read_text())["architectures"] == [architecture]
-    found = huggingface_layout.read(tmp_path / "model")
+    loaded = huggingface_layout.read(tmp_path / "model")
     left_out = {line.split(":")[0] for line in lines if "left out" in line}
-    assert_same(found, only(weights, *set(parts) - left_out))
+    assert_same(loaded, only(weights, *set(parts) - left_out))
 
 
 def test_a_model_that_cannot_be_written_leaves_no_files_behind(tmp_path):
@@ -250,9 +253,9 @@ def test_other_names_of_the_same_tensors_are_understood(rename, tmp_path):
     directory = copy("pretraining", tmp_path)
     expected = huggingface_layout.read(directory)
     change_tensors(directory, rename)
-    found = huggingface_layout.read(directory)
-    assert_same(found, expected)
-    assert not found.unexpected
+    loaded = huggingface_layout.read(directory)
+    assert_same(loaded, expected)
+    assert not loaded.unexpected
 
 
 def test_two_names_for_one_tensor_are_refused(tmp_path):
@@ -275,9 +278,9 @@ def test_buffers_and_a_tied_decoder_are_left_out_with_the_reason(tmp_path):
             }
         ),
     )
-    found = huggingface_layout.read(directory)
-    assert_same(found, expected)
-    assert found.unused == {
+    loaded = huggingface_layout.read(directory)
+    assert_same(loaded, expected)
+    assert loaded.unused == {
         "bert.embeddings.position_ids": "a buffer with known values",
         "cls.predictions.decoder.weight": "tied to encoder/embeddings/word_embeddings, and equal to it",
         "cls.predictions.decoder.bias": "tied to masked_lm/output_bias, and equal to it",
@@ -291,7 +294,7 @@ def test_buffers_and_a_tied_decoder_are_left_out_with_the_reason(tmp_path):
         ("cls.predictions.decoder.bias", "cls.predictions.bias"),
     ],
 )
-def test_a_tied_decoder_is_refused_if_it_differs_and_taken_if_it_is_the_only_one(name, source, tmp_path):
+def test_a_tied_decoder_is_refused_if_it_differs_and_read_if_it_is_the_only_copy(name, source, tmp_path):
     directory = copy("pretraining", tmp_path)
     expected = huggingface_layout.read(directory)
     change_tensors(
@@ -330,7 +333,7 @@ def test_a_tensor_that_a_bert_does_not_have_is_unexpected_with_its_shape(tmp_pat
         checked(weights)
 
 
-def test_a_class_with_an_output_layer_that_is_not_there_has_no_task(tmp_path):
+def test_a_class_whose_output_layer_is_missing_has_no_task(tmp_path):
     directory = copy("pretraining", tmp_path)
     change_config(directory, architectures=["BertForTokenClassification"])
     weights = huggingface_layout.read(directory)

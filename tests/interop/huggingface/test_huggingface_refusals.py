@@ -22,7 +22,7 @@ from tests.interop.huggingface.huggingface_directories import FILES, assert_refu
         ("modernbert", None),
     ],
 )
-def test_kin_of_bert_is_refused_by_name(model_type, architecture, tmp_path):
+def test_relatives_of_bert_are_refused_by_name(model_type, architecture, tmp_path):
     directory = copy("pretraining", tmp_path)
     change_config(directory, model_type=model_type, architectures=architecture and [architecture])
     assert_refused(directory, architecture or "modernbert", f"model_type '{model_type}' is not read here")
@@ -49,7 +49,7 @@ def test_a_configuration_of_another_model_is_refused(change, message, tmp_path):
     assert_refused(directory, message or "id2label is {'0': 'a'}, but the output layer has 5 outputs")
 
 
-def test_pickles_are_never_opened_and_the_way_to_convert_them_is_said(tmp_path):
+def test_pickles_are_never_opened_and_the_error_says_how_to_convert_them(tmp_path):
     directory = copy("pretraining", tmp_path)
     (directory / "model.safetensors").unlink()
     (directory / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
@@ -65,7 +65,7 @@ def test_weights_of_other_libraries_are_refused_by_name(name, tmp_path):
     assert_refused(directory, f"{name}, which is not read here")
 
 
-def test_a_directory_without_weights_or_configuration_is_not_recognized_or_says_what_is_missing(tmp_path):
+def test_a_directory_without_config_json_is_refused_and_without_weights_not_recognized(tmp_path):
     directory = copy("encoder", tmp_path)
     (directory / "config.json").unlink()
     assert_refused(directory, "has no config.json")
@@ -152,13 +152,13 @@ def linked_out(directory):
         "number",
     ],
 )
-def test_an_index_reaches_no_file_outside_and_agrees_with_its_shards(damage, message, tmp_path):
+def test_an_index_that_leaves_the_folder_or_contradicts_its_shards_is_refused(damage, message, tmp_path):
     directory = copy(SHARDED, tmp_path)
     damage(directory)
     assert_refused(directory, message)
 
 
-def test_the_links_of_the_hub_s_cache_are_followed(tmp_path):
+def test_the_links_in_the_cache_of_the_hub_are_followed(tmp_path):
     """huggingface_hub stores a file as a link models--X/snapshots/REVISION/FILE -> models--X/blobs/HASH."""
     blobs, snapshot = tmp_path / "models--x" / "blobs", tmp_path / "models--x" / "snapshots" / "0f"
     blobs.mkdir(parents=True)

@@ -13,14 +13,14 @@ from tests.interop.huggingface.huggingface_directories import FILES, assert_refu
 
 
 @pytest.mark.parametrize("model, do_lower_case", [("pretraining", True), ("masked_lm", False)])
-def test_the_vocabulary_out_of_tokenizer_json_cuts_text_as_transformers_does(model, do_lower_case, tmp_path):
+def test_the_vocabulary_of_tokenizer_json_cuts_text_as_transformers_does(model, do_lower_case, tmp_path):
     weights = huggingface_layout.read(FILES / model)
     assert weights.config.do_lower_case is do_lower_case
     (tmp_path / "vocab.txt").write_bytes(weights.vocabulary)
     tokenizer = BertTokenizer(tmp_path / "vocab.txt", do_lower_case, special_tokens_in_text=True)
     arrays = np.load(FILES / "outputs.npz")
-    found = tokenizer.tokenize(list(arrays["tokenizer/texts"])).to_list()
-    assert found == json.loads(str(arrays[f"tokenizer/{model}/ids"]))
+    ids = tokenizer.tokenize(list(arrays["tokenizer/texts"])).to_list()
+    assert ids == json.loads(str(arrays[f"tokenizer/{model}/ids"]))
 
 
 @pytest.mark.parametrize("model", ["pretraining", "masked_lm"])
@@ -55,7 +55,7 @@ CASED = (*SPECIAL_PIECES, "The", "New", "a")
         (None, None, None, CASED, False),
     ],
 )
-def test_do_lower_case_is_taken_from_the_nearest_source_else_judged_from_the_vocabulary(
+def test_do_lower_case_comes_from_the_first_file_that_states_it_or_else_from_the_vocabulary(
     in_settings, in_tokenizer, in_config, pieces, expected, tmp_path
 ):
     directory = copy("pretraining", tmp_path)
@@ -68,11 +68,11 @@ def test_do_lower_case_is_taken_from_the_nearest_source_else_judged_from_the_voc
     assert huggingface_layout.read(directory).config.do_lower_case is expected
 
 
-def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_is_told(tmp_path):
+def test_text_is_lower_cased_for_a_vocabulary_without_capitals_and_the_ignored_setting_is_reported(tmp_path):
     directory = copy("pretraining", tmp_path)
     (directory / "tokenizer.json").unlink()
     (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *string.ascii_lowercase)))
-    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')  # bert-base-chinese has this value.
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')  # bert-base-chinese also has false.
     weights = huggingface_layout.read(directory)
     assert weights.config.do_lower_case is True
     assert (
@@ -94,7 +94,7 @@ def test_a_casing_that_contradicts_the_vocabulary_is_refused(tmp_path):
     assert_refused(directory, "tokenizer_config.json: do_lower_case (lowercase) is 'yes'; expected true or false")
 
 
-def test_settings_that_would_cut_text_otherwise_are_said(tmp_path):
+def test_settings_that_would_cut_text_differently_are_reported(tmp_path):
     directory = copy("pretraining", tmp_path)
     tokenizer = json.loads((directory / "tokenizer.json").read_text())
     tokenizer["added_tokens"].append({"id": 40, "content": "[NEW]"})
@@ -111,14 +111,14 @@ def test_settings_that_would_cut_text_otherwise_are_said(tmp_path):
     }
 
 
-def test_pieces_of_white_space_which_transformers_empties_keep_their_ids(tmp_path):
+def test_pieces_of_white_space_that_transformers_makes_empty_keep_their_ids(tmp_path):
     directory = copy("pretraining", tmp_path)
     pieces = list(json.loads((directory / "tokenizer.json").read_text())["model"]["vocab"])
     pieces[7], pieces[9] = "\u2028", "##\u2028"  # Google's Chinese vocabulary has such a piece.
-    vocab_of(lambda model: model.update(vocab={piece.strip(): i for i, piece in enumerate(pieces)}))(directory)
+    model_changer(lambda model: model.update(vocab={piece.strip(): i for i, piece in enumerate(pieces)}))(directory)
     weights = huggingface_layout.read(directory)
-    found = weights.vocabulary.decode().split("\n")[:-1]
-    assert (found[7], found[9]) == ("[unused7]", "##") and found[10:] == pieces[10:]
+    read_pieces = weights.vocabulary.decode().split("\n")[:-1]
+    assert (read_pieces[7], read_pieces[9]) == ("[unused7]", "##") and read_pieces[10:] == pieces[10:]
     assert weights.unused == {"tokenizer.json piece 7, which is empty": "no text can give it"}
     vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
     (directory / "vocab.txt").write_bytes(vocabulary)
@@ -126,7 +126,7 @@ def test_pieces_of_white_space_which_transformers_empties_keep_their_ids(tmp_pat
     assert weights.vocabulary == vocabulary and not weights.unused
 
 
-def vocab_of(change):
+def model_changer(change):
     """Makes a function that changes the model in tokenizer.json of a directory."""
 
     def apply(directory):
@@ -141,19 +141,22 @@ def vocab_of(change):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (vocab_of(lambda model: model["vocab"].pop("##n")), "are not 0 to 38, each once"),
-        (vocab_of(lambda model: model["vocab"].update({"##n": 0})), "are not 0 to 39, each once"),
-        (vocab_of(lambda model: model["vocab"].update({"##n": "0"})), "are not 0 to 39, each once"),
+        (model_changer(lambda model: model["vocab"].pop("##n")), "are not 0 to 38, each once"),
+        (model_changer(lambda model: model["vocab"].update({"##n": 0})), "are not 0 to 39, each once"),
+        (model_changer(lambda model: model["vocab"].update({"##n": "0"})), "are not 0 to 39, each once"),
         (
-            vocab_of(lambda model: model["vocab"].update({"two\nlines": model["vocab"].pop("##n")})),
+            model_changer(lambda model: model["vocab"].update({"two\nlines": model["vocab"].pop("##n")})),
             "no vocab.txt can hold",
         ),
-        (vocab_of(lambda model: model["vocab"].update({"\ud800": model["vocab"].pop("##n")})), "no vocab.txt can hold"),
         (
-            vocab_of(lambda model: model["vocab"].update({f"more{i}": i for i in range(40, 44)})),
+            model_changer(lambda model: model["vocab"].update({"\ud800": model["vocab"].pop("##n")})),
+            "no vocab.txt can hold",
+        ),
+        (
+            model_changer(lambda model: model["vocab"].update({f"more{i}": i for i in range(40, 44)})),
             "has 44 pieces, but config.json has vocab_size 43",
         ),
-        (vocab_of(lambda model: model.update(type="BPE")), "its model is a 'BPE'; only WordPiece"),
+        (model_changer(lambda model: model.update(type="BPE")), "its model is a 'BPE'; only WordPiece"),
         (lambda directory: (directory / "vocab.txt").write_text("[PAD]\n[UNK]\nother\n"), "differ from line 3 on"),
         (lambda directory: (directory / "tokenizer.json").write_text("[" * 100_000), "is not JSON"),
         (lambda directory: (directory / "tokenizer.json").write_text("[]"), "holds a JSON list"),

@@ -27,7 +27,7 @@ def entry(shape, start, end, dtype="F32"):
 
 
 def read_all(path):
-    return {name: safetensors_files.read_tensor(found) for name, found in safetensors_files.read_header(path).items()}
+    return {name: safetensors_files.read_tensor(stored) for name, stored in safetensors_files.read_header(path).items()}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -39,13 +39,13 @@ def test_a_file_is_written_byte_for_byte_as_the_library_itself_writes_it(model, 
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision_comes_as_the_float32_of_the_same_value(dtype, golden):
+def test_half_precision_is_read_as_float32_of_the_same_value(dtype, golden):
     exact = read_all(golden / "huggingface_files" / "encoder" / "model.safetensors")
-    halves = read_all(golden / "huggingface_files" / f"encoder_{np.dtype(dtype).name}" / "model.safetensors")
-    assert halves.keys() == exact.keys()
+    half_precision = read_all(golden / "huggingface_files" / f"encoder_{np.dtype(dtype).name}" / "model.safetensors")
+    assert half_precision.keys() == exact.keys()
     for name, values in exact.items():
-        assert halves[name].dtype == np.float32
-        np.testing.assert_array_equal(halves[name], values.astype(dtype).astype(np.float32))
+        assert half_precision[name].dtype == np.float32
+        np.testing.assert_array_equal(half_precision[name], values.astype(dtype).astype(np.float32))
 
 
 def test_float64_is_cast_and_scalars_and_empty_tensors_have_their_shapes(tmp_path):
@@ -55,27 +55,27 @@ def test_float64_is_cast_and_scalars_and_empty_tensors_have_their_shapes(tmp_pat
         {"a": entry([3], 0, 24, "F64"), "s": entry([], 24, 28), "e": entry([0, 7], 28, 28)},
         values.tobytes() + np.float32(4.5).tobytes(),
     )
-    found = read_all(path)
-    np.testing.assert_array_equal(found["a"], values.astype(np.float32))
-    assert found["s"] == np.float32(4.5) and found["s"].shape == () and found["e"].shape == (0, 7)
+    tensors = read_all(path)
+    np.testing.assert_array_equal(tensors["a"], values.astype(np.float32))
+    assert tensors["s"] == np.float32(4.5) and tensors["s"].shape == () and tensors["e"].shape == (0, 7)
 
 
-def test_a_buffer_of_integers_is_listed_but_never_taken_for_weights(tmp_path):
+def test_a_buffer_of_integers_is_listed_but_not_read_as_weights(tmp_path):
     path = file_of(tmp_path, {"ids": entry([2], 0, 16, "I64")}, bytes(16))
-    (found,) = safetensors_files.read_header(path).values()
-    assert found.shape == (2,)
+    (stored,) = safetensors_files.read_header(path).values()
+    assert stored.shape == (2,)
     with pytest.raises(UserError, match="'ids' is of type I64; expected one of F64, F32, F16, BF16"):
-        safetensors_files.read_tensor(found)
+        safetensors_files.read_tensor(stored)
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 @pytest.mark.parametrize("num_lost", [1, 4, 16])
 def test_a_file_that_was_cut_after_its_header_was_read_is_refused(scheme, num_lost, tmp_path):
     path = file_of(tmp_path, {"a": entry([4], 0, 16)}, bytes(16))
-    (found,) = safetensors_files.read_header(f"{scheme}{path}").values()
+    (stored,) = safetensors_files.read_header(f"{scheme}{path}").values()
     path.write_bytes(path.read_bytes()[:-num_lost])
     with pytest.raises(UserError, match="it ends within tensor 'a'"):
-        safetensors_files.read_tensor(found)
+        safetensors_files.read_tensor(stored)
 
 
 def test_a_header_may_be_padded_with_blanks_and_carry_metadata(tmp_path):
@@ -91,7 +91,7 @@ HOSTILE = {
     "no JSON": (b"{nonsense", b"", "Expecting property name"),
     "a list": (b"[]", b"", "does not begin with {"),
     "blanks first": (b" {}", b"", "does not begin with {"),
-    "nested without end": (b'{"a":' + b"[" * 200_000, b"", "nested without end"),
+    "nested too deeply": (b'{"a":' + b"[" * 200_000, b"", "nested without end"),
     "millions of values": (b'{"a":[' + b"0," * 1_000_001 + b"0]}", b"", "over 1,000,000 values"),
     "a tensor twice": (b'{"a":1,"a":1}', b"", "'a' appears twice"),
     "a field twice": (b'{"a":{"dtype":"F32","dtype":"F64"}}', b"", "'dtype' appears twice"),
@@ -120,7 +120,7 @@ HOSTILE = {
         bytes(4),
         "integer string conversion",
     ),
-    "a bomb": ({"a": entry([HUGE, 4], 0, 4)}, bytes(4), "but has 4"),
+    "a huge tensor of 4 bytes": ({"a": entry([HUGE, 4], 0, 4)}, bytes(4), "but has 4"),
     "product that wraps around to 0": ({"a": entry([2**32, 2**32], 0, 0)}, b"", "more than can be addressed"),
     "empty but huge": ({"a": entry([0, 2**62, 2**62], 0, 0)}, b"", "more than can be addressed"),
     "a hundred dimensions": ({"a": entry([1] * 100, 0, 4)}, bytes(4), "whole numbers from 0"),
@@ -138,7 +138,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_file_against_the_rules_is_refused_in_one_line_and_little_memory(case, tmp_path):
+def test_a_file_that_breaks_a_rule_is_refused_in_one_line_with_little_memory(case, tmp_path):
     header, data, message = HOSTILE[case]
     path = file_of(tmp_path, header, data)
     tracemalloc.start()
@@ -172,7 +172,7 @@ def test_a_header_that_is_too_large_or_longer_than_the_file_is_not_read(header_s
     path = file_of(tmp_path, b"{}", header_size=header_size)
     if header_size == 100_000_001:
         with open(path, "r+b") as file:
-            file.truncate(header_size + 8)  # This makes a sparse file of the size that the header declares.
+            file.truncate(header_size + 8)  # The file is sparse, and as large as the header declares.
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=message):
@@ -191,8 +191,8 @@ def test_every_file_cut_short_or_with_a_byte_added_is_refused(golden, tmp_path):
             safetensors_files.read_header(path)
 
 
-def test_a_bucket_s_file_is_read_as_a_local_one(golden):
+def test_a_remote_file_is_read_like_a_local_file(golden):
     source = golden / "huggingface_files" / "encoder" / "model.safetensors"
-    remote = read_all(f"file://{source}")  # tf.io.gfile opens this path, as it opens gs://.
+    remote = read_all(f"file://{source}")  # tf.io.gfile opens file:// paths in the same way as gs:// paths.
     for name, values in read_all(source).items():
         np.testing.assert_array_equal(remote[name], values)

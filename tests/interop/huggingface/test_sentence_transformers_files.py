@@ -12,7 +12,7 @@ MEAN = {"word_embedding_dimension": 33, "pooling_mode_cls_token": False, "poolin
 
 
 def write(directory, kinds=("Transformer", "Pooling", "Normalize"), pooling=MEAN, folder="", **files):
-    """Writes modules.json, 1_Pooling/config.json and further files, as sentence-transformers lays them out."""
+    """Writes modules.json, 1_Pooling/config.json and further files in the layout of sentence-transformers."""
     folders = {"Transformer": folder, "Pooling": "1_Pooling"}
     modules = [
         {"idx": index, "name": str(index), "path": folders.get(kind, f"{index}_{kind}"), "type": f"a.models.{kind}"}
@@ -25,7 +25,7 @@ def write(directory, kinds=("Transformer", "Pooling", "Normalize"), pooling=MEAN
         (directory / name).write_text(json.dumps(content))
 
 
-def test_a_folder_without_modules_says_nothing(tmp_path):
+def test_a_folder_without_modules_json_gives_none(tmp_path):
     assert sentence_transformers_files.read(str(tmp_path)) is None
     assert sentence_transformers_files.read(str(tmp_path / "none")) is None
 
@@ -47,22 +47,22 @@ def test_pooling_normalization_and_length_are_read(tmp_path):
         ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
     ],
 )
-def test_each_mode_that_can_be_computed_has_its_name(tmp_path, pooling, ours):
+def test_each_supported_pooling_mode_gets_its_name(tmp_path, pooling, ours):
     write(tmp_path, pooling=pooling)
     assert sentence_transformers_files.read(str(tmp_path)).pooling == ours
 
 
-def test_a_prompt_is_said_and_a_folder_of_the_model_is_named(tmp_path):
+def test_a_default_prompt_is_reported_and_the_folder_of_the_model_is_read(tmp_path):
     write(tmp_path, folder="0_BERT", config_sentence_transformers={"default_prompt_name": "query"})
     (tmp_path / "0_BERT").mkdir()
     (tmp_path / "0_BERT" / "sentence_bert_config.json").write_text('{"max_seq_length": 11}')
-    found = sentence_transformers_files.read(str(tmp_path))
-    assert (found.folder, found.max_seq_length) == ("0_BERT", 11)
-    assert found.remarks == ("its default prompt 'query' is not put before texts",)
+    settings = sentence_transformers_files.read(str(tmp_path))
+    assert (settings.folder, settings.max_seq_length) == ("0_BERT", 11)
+    assert settings.remarks == ("its default prompt 'query' is not put before texts",)
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, message",
     [
         ({"kinds": ("Transformer", "Pooling", "Dense", "Normalize")}, "has the steps Transformer, Pooling, Dense"),
         ({"kinds": ("BoW",)}, "expected Transformer, Pooling and perhaps Normalize"),
@@ -78,8 +78,8 @@ def test_a_prompt_is_said_and_a_folder_of_the_model_is_named(tmp_path):
         ({"modules": [{"type": "Transformer"}]}, "is not a list of modules with type and path"),
     ],
 )
-def test_steps_that_are_not_computed_here_are_refused_in_one_line(tmp_path, changes, said):
+def test_unsupported_steps_are_refused_in_one_line(tmp_path, changes, message):
     write(tmp_path, **changes)
     with pytest.raises(UserError) as refusal:
         sentence_transformers_files.read(str(tmp_path))
-    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+    assert message in str(refusal.value) and "\n" not in str(refusal.value)

@@ -24,11 +24,11 @@ KERNEL = "layers/dense/vars/0"  # The pooler's kernel in model.weights.h5.
 @pytest.fixture(scope="module")
 def presets(tmp_path_factory):
     """Writes a preset for each of CONFIGS. Returns dict name -> (Weights, directory, lines that write() returned)."""
-    found = {}
+    result = {}
     for name, config in CONFIGS.items():
         weights, directory = make_weights(config), str(tmp_path_factory.mktemp("presets") / name)
-        found[name] = weights, directory, keras_hub_layout.write(weights, directory)
-    return found
+        result[name] = weights, directory, keras_hub_layout.write(weights, directory)
+    return result
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ def edit_json(path, **changes):
     path.write_text(json.dumps({**values, **{key: value(values) for key, value in changes.items()}}))
 
 
-def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_is_told(tmp_path):
+def test_text_is_lower_cased_for_a_vocabulary_without_capitals_and_the_ignored_setting_is_reported(tmp_path):
     keras_hub_layout.write(make_weights(CONFIGS["one_layer"].replace(vocab_size=31)), tmp_path / "preset")
     edit_json(
         tmp_path / "preset" / "tokenizer.json", config=lambda values: {**values["config"], "lowercase": False}
-    )  # bert_base_zh has this value.
+    )  # The preset bert_base_zh also has false.
     for letters, lower_cased in ((string.ascii_lowercase, True), (string.ascii_lowercase[:-1] + "A", False)):
         (tmp_path / "preset" / "assets/tokenizer/vocabulary.txt").write_text(
             "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *letters))
@@ -64,14 +64,14 @@ def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_
         )
 
 
-def test_names_of_layers_are_the_same_in_the_files_of_every_keras():
+def test_names_of_layers_are_the_same_in_the_files_of_every_keras_version():
     assert {
         keras_hub_names.plain_name(f"{group}pooled_dense/vars/0")
         for group in ("layers/", "_layer_checkpoint_dependencies/", "_layer_checkpoint_dependencies\\")
     } == {"layers/pooled_dense/vars/0"}
 
 
-def test_every_preset_of_kerashub_s_bert_is_a_handle_and_a_file_s_name_is_none():
+def test_every_preset_name_of_bert_is_a_handle_and_a_file_name_is_not():
     from keras_hub.models import BertBackbone
 
     assert len(BertBackbone.presets) > 30 and all(hub.is_handle(name) for name in BertBackbone.presets)
@@ -79,16 +79,16 @@ def test_every_preset_of_kerashub_s_bert_is_a_handle_and_a_file_s_name_is_none()
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_masked_lm_comes_back_bit_for_bit_but_for_the_next_sentence_head(presets, name):
+def test_a_masked_lm_comes_back_bit_for_bit_without_the_next_sentence_head(presets, name):
     weights, directory, _ = presets[name]
-    found = keras_hub_layout.read(directory)
+    loaded = keras_hub_layout.read(directory)
     computed = weights.config.replace(hidden_act="gelu_tanh")  # KerasHub always computes this form.
-    assert_same(found, dataclasses.replace(without(weights, "next_sentence"), config=computed))
-    assert not found.unexpected
-    assert checked(found, allow_missing=["next_sentence"])[0].parts() == ("encoder", "pooler", "masked_lm")
+    assert_same(loaded, dataclasses.replace(without(weights, "next_sentence"), config=computed))
+    assert not loaded.unexpected
+    assert checked(loaded, allow_missing=["next_sentence"])[0].parts() == ("encoder", "pooler", "masked_lm")
 
 
-def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
+def test_keras_hub_loads_a_written_preset_and_computes_the_same(presets):
     import keras_hub as library
 
     weights, directory, _ = presets["seven_heads"]
@@ -100,10 +100,10 @@ def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
         "segment_ids": batch["input_type_ids"],
         "padding_mask": batch["input_mask"],
     }
-    found, ours = model.backbone(inputs), parity.our_outputs(keras_hub_layout.read(directory), batch)
-    np.testing.assert_allclose(ours["layer_1"], np.asarray(found["sequence_output"]), atol=1e-5)
-    np.testing.assert_allclose(ours["pooled_output"], np.asarray(found["pooled_output"]), atol=1e-5)
-    # KerasHub's head has other constants, so this limit is larger. A wrong tensor would differ by far more.
+    theirs, ours = model.backbone(inputs), parity.our_outputs(keras_hub_layout.read(directory), batch)
+    np.testing.assert_allclose(ours["layer_1"], np.asarray(theirs["sequence_output"]), atol=1e-5)
+    np.testing.assert_allclose(ours["pooled_output"], np.asarray(theirs["pooled_output"]), atol=1e-5)
+    # KerasHub's head has other constants, so this limit is larger. A wrong tensor would change the logits by far more.
     logits = np.asarray(model({**inputs, "mask_positions": batch["masked_lm_positions"]}))
     np.testing.assert_allclose(ours["mlm_logits"], logits, atol=1e-3)
     assert list(model.preprocessor.tokenizer("A b c")) == [
@@ -112,14 +112,14 @@ def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
 
 
 def test_the_writer_lists_the_properties_that_a_preset_cannot_store(presets):
-    said = {name: "\n".join(lines) for name, (_, _, lines) in presets.items()}
-    assert all("next_sentence is left out" in lines for lines in said.values())
-    assert "WARNING: hidden_act gelu_exact cannot be stored" in said["three_layers"]
-    assert "BEWARE" not in said["one_layer"]
-    assert "always computes hidden_act gelu_exact and layer_norm_eps 1e-05" in said["one_layer"]
+    reports = {name: "\n".join(lines) for name, (_, _, lines) in presets.items()}
+    assert all("next_sentence is left out" in lines for lines in reports.values())
+    assert "WARNING: hidden_act gelu_exact cannot be stored" in reports["three_layers"]
+    assert "BEWARE" not in reports["one_layer"]
+    assert "always computes hidden_act gelu_exact and layer_norm_eps 1e-05" in reports["one_layer"]
 
 
-def test_reading_says_that_the_masked_lm_head_has_constants_of_its_own(presets):
+def test_the_reader_reports_that_keras_hub_has_other_constants_in_the_masked_lm_head(presets):
     assert any("masked-LM head" in name for name in keras_hub_layout.read(presets["one_layer"][1]).unused)
 
 
@@ -137,21 +137,21 @@ def test_a_classifier_comes_back_bit_for_bit(tmp_path):
 def test_an_encoder_without_pooler_and_vocabulary_comes_back_without_them(tmp_path):
     config = CONFIGS["one_layer"].replace(layer_norm_eps=1e-6, attention_probs_dropout_prob=0.2, initializer_range=0.01)
     weights = without(make_weights(config), "pooler", "masked_lm", "next_sentence")
-    said = "\n".join(keras_hub_layout.write(dataclasses.replace(weights, vocabulary=None), tmp_path / "preset"))
-    for what in (
+    report = "\n".join(keras_hub_layout.write(dataclasses.replace(weights, vocabulary=None), tmp_path / "preset"))
+    for text in (
         "WARNING: layer_norm_eps 1e-06",
         "attention_probs_dropout_prob 0.2",
         "initializer_range 0.01",
         "no pooler",
         "no vocabulary",
     ):
-        assert what in said
-    found = keras_hub_layout.read(tmp_path / "preset")
-    assert_same(found, dataclasses.replace(weights, vocabulary=None, config=CONFIGS["one_layer"]))
-    assert "pooled_dense" in found.unused
+        assert text in report
+    loaded = keras_hub_layout.read(tmp_path / "preset")
+    assert_same(loaded, dataclasses.replace(weights, vocabulary=None, config=CONFIGS["one_layer"]))
+    assert "pooled_dense" in loaded.unused
 
 
-def test_shards_in_bfloat16_and_a_tokenizer_of_keras_hubs_own_making_are_read(tmp_path):
+def test_shards_in_bfloat16_and_a_tokenizer_that_keras_hub_saved_are_read(tmp_path):
     import keras_hub as library
 
     backbone = library.models.BertBackbone(13, 2, 2, 22, 37, max_sequence_length=17, dtype="bfloat16")
@@ -160,15 +160,16 @@ def test_shards_in_bfloat16_and_a_tokenizer_of_keras_hubs_own_making_are_read(tm
         str(tmp_path)
     )
     assert len(list(tmp_path.glob("model_*.weights.h5"))) > 1
-    found = keras_hub_layout.read(tmp_path)
-    assert checked(found, ["masked_lm", "next_sentence"])
+    loaded = keras_hub_layout.read(tmp_path)
+    assert checked(loaded, ["masked_lm", "next_sentence"])
     np.testing.assert_array_equal(
-        found.tensors["encoder/embeddings/word_embeddings"], np.asarray(backbone.token_embedding.embeddings, np.float32)
+        loaded.tensors["encoder/embeddings/word_embeddings"],
+        np.asarray(backbone.token_embedding.embeddings, np.float32),
     )
-    assert "tokenizer.json strip_accents=False" in found.unused  # Our tokenizer strips accents if it lower-cases.
+    assert "tokenizer.json strip_accents=False" in loaded.unused  # Our tokenizer strips accents if it lower-cases.
 
 
-def test_other_layouts_and_spoilt_json_are_not_recognized(preset, tmp_path):
+def test_other_layouts_and_invalid_json_are_not_recognized(preset, tmp_path):
     assert keras_hub_layout.recognizes(preset)
     for content in ('{"model_type": "bert"}', '["registered_name"]', "[" * 100_000, "{"):
         (tmp_path / "config.json").write_text(content)
@@ -176,7 +177,7 @@ def test_other_layouts_and_spoilt_json_are_not_recognized(preset, tmp_path):
     assert not keras_hub_layout.recognizes(tmp_path / "preset" / "assets")
 
 
-def test_a_model_that_the_backbone_does_not_compute_is_not_written(tmp_path):
+def test_a_model_that_the_backbone_cannot_compute_is_not_written(tmp_path):
     with pytest.raises(UserError, match="hidden_act 'relu' is not BertBackbone's"):
         keras_hub_layout.write(make_weights(CONFIGS["one_layer"].replace(hidden_act="relu")), tmp_path / "preset")
     assert not list(tmp_path.iterdir())
@@ -242,7 +243,7 @@ HOSTILE = {
         lambda preset: edit_json(preset / "config.json", registered_name=lambda _: "keras_hub>GPT2Backbone"),
         "keras_hub>GPT2Backbone",
     ),
-    "a backbone of somebody's own": (
+    "a backbone class of another package": (
         lambda preset: edit_json(preset / "config.json", registered_name=lambda _: "evil>BertBackbone"),
         "evil>BertBackbone",
     ),
@@ -288,8 +289,8 @@ HOSTILE = {
         ],
         r"expected \[22, 11, 2\], found \[22, 2, 11\]",
     ),
-    "a JSON without end": (lambda preset: (preset / "task.json").write_text('{"a":' * 100_000), "not JSON"),
-    "a vocabulary too long": (
+    "JSON nested too deeply": (lambda preset: (preset / "task.json").write_text('{"a":' * 100_000), "not JSON"),
+    "a vocabulary that is too long": (
         lambda preset: (preset / "assets/tokenizer/vocabulary.txt").write_bytes(b"a\n" * 14),
         "has 14 pieces",
     ),
@@ -300,13 +301,13 @@ HOSTILE = {
         "or in another file",
     ),
     "a virtual array": (_virtual, "is stored in pieces"),
-    "a bomb of compressed zeros": (
+    "a huge compressed array": (
         lambda preset: _set_dataset(
             preset, shape=(1 << 15, 1 << 15), dtype="<f4", chunks=(1 << 10, 1 << 10), compression="gzip"
         ),
         "compressed",
     ),
-    "a bomb without data": (lambda preset: _set_dataset(preset, shape=(1 << 20, 1 << 20), dtype="<f4"), "not 0"),
+    "a huge array without data": (lambda preset: _set_dataset(preset, shape=(1 << 20, 1 << 20), dtype="<f4"), "not 0"),
     "the same bytes two hundred times": (_many_names_for_one_array, "the file has"),
     "a group in itself": (_a_group_in_itself, "nested over 30 deep"),
     "objects instead of numbers": (
@@ -316,7 +317,10 @@ HOSTILE = {
     "quantized weights": (lambda preset: _set_dataset(preset, data=np.ones([22, 22], np.int8)), "of type int8"),
     "bytes of no type": (lambda preset: _set_dataset(preset, data=np.zeros([22, 22], "V4")), r"of type \|V4"),
     "half a file": (_truncated, "truncated"),
-    "no HDF5": (lambda preset: (preset / "model.weights.h5").write_bytes(b"PK\3\4" * 100), "signature not found"),
+    "a file that is not HDF5": (
+        lambda preset: (preset / "model.weights.h5").write_bytes(b"PK\3\4" * 100),
+        "signature not found",
+    ),
     "no weights": (lambda preset: (preset / "model.weights.h5").unlink(), "has no model.weights.h5"),
     "a shard elsewhere": (lambda preset: _sharded(preset, "../other.weights.h5"), "'../other.weights.h5'"),
     "a shard that is not there": (lambda preset: _sharded(preset, "model_00000.weights.h5"), "is missing"),
@@ -324,15 +328,15 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_preset_is_refused_in_a_line_and_nothing_is_deserialized(preset, what, monkeypatch):
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_preset_is_refused_in_one_line_and_keras_deserializes_nothing(preset, case, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("Keras was asked to deserialize")
 
     monkeypatch.setattr(keras.saving, "deserialize_keras_object", refuse)
     monkeypatch.setattr(keras.saving, "load_model", refuse)
-    spoil, expected = HOSTILE[what]
-    spoil(preset)
+    damage, expected = HOSTILE[case]
+    damage(preset)
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=expected) as error:
@@ -343,14 +347,14 @@ def test_a_hostile_preset_is_refused_in_a_line_and_nothing_is_deserialized(prese
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-def test_a_tensor_that_no_model_has_is_unexpected_and_training_state_is_left_out(preset):
+def test_a_tensor_that_bert_does_not_have_is_unexpected_and_training_state_is_left_out(preset):
     with h5py.File(preset / "model.weights.h5", "r+") as file:
         file["layers/adapter/vars/0"] = np.zeros([3, 5], np.float32)
         file["layers/dropout/seed_generator/vars/0"] = np.zeros([2], np.uint32)
         file["optimizer/vars/0"] = np.zeros([], np.int64)
-    found = keras_hub_layout.read(preset)
-    assert found.unexpected == {"layers/adapter/vars/0": (3, 5)}
-    assert {"optimizer", "layers/dropout/seed_generator/vars/0"} <= found.unused.keys()
+    loaded = keras_hub_layout.read(preset)
+    assert loaded.unexpected == {"layers/adapter/vars/0": (3, 5)}
+    assert {"optimizer", "layers/dropout/seed_generator/vars/0"} <= loaded.unused.keys()
 
 
 def test_names_of_attributes_that_older_versions_of_keras_kept_private_are_read(preset):
@@ -367,8 +371,8 @@ def test_numbers_of_other_types_become_float32(tmp_path):
         for dtype in ("<f2", "<f4", "<f8", ">f4"):
             file[dtype[:2] + dtype[2:]] = values.astype(dtype)
         file["scalar"] = np.float32(3.0)
-    found, others = hdf5_files.read_tensors(tmp_path / "any.h5", lambda name: name != "scalar")
+    tensors, others = hdf5_files.read_tensors(tmp_path / "any.h5", lambda name: name != "scalar")
     assert others == {"scalar": ()}
-    for name, array in found.items():
+    for name, array in tensors.items():
         assert array.dtype == np.float32 and array.dtype.isnative
         np.testing.assert_array_equal(array, values.astype(name).astype(np.float32))

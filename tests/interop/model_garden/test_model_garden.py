@@ -41,7 +41,7 @@ def edit_yaml(directory, old, new):
 
 
 def write_keys(directory, tensors):
-    """Writes a checkpoint with these keys."""
+    """Writes a checkpoint of `tensors`, a dict of key -> array."""
     tf.raw_ops.SaveV2(
         prefix=str(directory / "bert_model.ckpt"),
         tensor_names=list(tensors),
@@ -55,12 +55,12 @@ def object_paths(prefix):
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
         tf.train.load_checkpoint(prefix).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
     )
-    found, steps = {}, [((), 0)]
-    while steps:
-        path, number = steps.pop()
-        found["/".join(path)] = number
-        steps += [((*path, child.local_name), child.node_id) for child in graph.nodes[number].children]
-    return found
+    numbers, waiting = {}, [((), 0)]
+    while waiting:
+        path, number = waiting.pop()
+        numbers["/".join(path)] = number
+        waiting += [((*path, child.local_name), child.node_id) for child in graph.nodes[number].children]
+    return numbers
 
 
 @pytest.mark.parametrize("directory", [RUN, RELEASED], ids=lambda directory: directory.name)
@@ -79,7 +79,7 @@ def test_a_checkpoint_computes_the_same_here_as_in_model_garden(directory):
         )
 
 
-def test_both_layouts_are_recognized_and_no_other_is(tmp_path):
+def test_runs_and_released_models_are_recognized_and_other_layouts_are_not(tmp_path):
     assert model_garden_layout.recognizes(RUN) and model_garden_layout.recognizes(RELEASED / "bert_model.ckpt")
     assert not google_layout.recognizes(RUN) and not google_layout.recognizes(RELEASED)
     assert not model_garden_layout.recognizes(GOLDEN) and not model_garden_layout.recognizes(GOLDEN / "google_tf1_tiny")
@@ -87,18 +87,18 @@ def test_both_layouts_are_recognized_and_no_other_is(tmp_path):
     assert not model_garden_layout.recognizes(tmp_path)
 
 
-def test_the_pooler_is_that_of_the_next_sentence_head_and_training_state_is_left_out():
-    found = model_garden_layout.read(RUN)
+def test_the_pooler_of_the_next_sentence_head_is_read_and_training_state_is_left_out():
+    loaded = model_garden_layout.read(RUN)
     stored = tf.train.load_checkpoint(str(RUN / "model.ckpt-3"))
     np.testing.assert_array_equal(
-        found.tensors["encoder/pooler/kernel"], stored.get_tensor(f"next_sentence..pooler_dense/kernel{SUFFIX}")
+        loaded.tensors["encoder/pooler/kernel"], stored.get_tensor(f"next_sentence..pooler_dense/kernel{SUFFIX}")
     )
-    assert "the pooler of the next-sentence head is read" in found.unused[f"encoder/_pooler_layer/kernel{SUFFIX}"]
-    assert {"92 optimizer slots", "optimizer", "global_step", "save_counter"} <= found.unused.keys()
-    assert not found.unexpected
+    assert "the pooler of the next-sentence head is read" in loaded.unused[f"encoder/_pooler_layer/kernel{SUFFIX}"]
+    assert {"92 optimizer slots", "optimizer", "global_step", "save_counter"} <= loaded.unused.keys()
+    assert not loaded.unexpected
 
 
-def test_nothing_says_the_casing_but_the_vocabulary():
+def test_only_the_vocabulary_decides_the_casing():
     assert not model_garden_layout.read(RUN).config.do_lower_case
     assert model_garden_layout.read(RELEASED).config.do_lower_case
 
@@ -108,8 +108,8 @@ def test_a_key_of_another_library_does_not_change_the_gelu(tmp_path):
     edit_json(directory, output_past=True, hidden_act="gelu")
     weights, lines = checked(model_garden_layout.read(directory), ("next_sentence",))
     assert weights.config == plain and plain.hidden_act == "gelu_tanh"
-    said = "hidden_act gelu is gelu_tanh, Google's tanh form, as in every model of layout model_garden; its key "
-    assert f"  {said}'output_past' changes nothing" in lines
+    start = "hidden_act gelu is gelu_tanh, Google's tanh form, as in every model of layout model_garden; its key "
+    assert f"  {start}'output_past' changes nothing" in lines
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -142,7 +142,7 @@ def test_a_written_checkpoint_has_every_name_that_model_gardens_objects_need(tmp
     assert paths["masked_lm/embedding_table"] == paths["encoder/_embedding_layer/embeddings"]
     assert paths["masked_lm"] == paths["model/masked_lm"]
     assert "masked_lm/output_bias/bias" in paths
-    # Model Garden has two poolers. One variable could restore only one of them.
+    # Model Garden has two poolers. If both were one variable, Model Garden would restore only one of them.
     head = "model/classification_heads/0"
     assert paths[f"{head}/dense"] == paths["next_sentence.pooler_dense"] != paths["encoder/_pooler_layer"]
     assert paths[f"{head}/dense/kernel"] != paths["encoder/_pooler_layer/kernel"]
@@ -154,15 +154,15 @@ def test_the_writer_lists_the_properties_that_the_layout_cannot_store(tmp_path):
     weights = make_weights(config)
     tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("encoder/pooler/")}
     weights = dataclasses.replace(weights, tensors=tensors, vocabulary=None)
-    said = "\n".join(model_garden_layout.write(weights, tmp_path / "written"))
-    for what in (
+    report = "\n".join(model_garden_layout.write(weights, tmp_path / "written"))
+    for text in (
         "WARNING: layer_norm_eps 1e-06",
         "masked_lm is left out",
         "next_sentence is left out",
         "there is no pooler",
         "no vocab.txt",
     ):
-        assert what in said
+        assert text in report
     assert model_garden_layout.read(tmp_path / "written").parts() == ("encoder",)
 
 
@@ -188,7 +188,7 @@ def test_keys_of_older_versions_and_of_any_root_are_understood():
         assert find(f"{key}{SUFFIX}") is None
 
 
-def test_a_masked_lm_table_that_is_not_the_encoders_is_refused(tmp_path):
+def test_a_masked_lm_table_that_differs_from_the_encoders_is_unexpected(tmp_path):
     model_garden_layout.write(make_weights(CONFIGS["one_layer"]), tmp_path / "written")
     checkpoint = tf_checkpoints.open_checkpoint(str(tmp_path / "written" / "bert_model.ckpt"))
     tensors = {name: checkpoint.tensor(name) for name in checkpoint.shapes}
@@ -201,9 +201,9 @@ def test_a_masked_lm_table_that_is_not_the_encoders_is_refused(tmp_path):
 def test_a_head_that_is_not_for_the_next_sentence_is_unexpected(tmp_path):
     directory = copied(RUN, tmp_path)
     edit_yaml(directory, "name: next_sentence", "name: sentence_order")
-    found = model_garden_layout.read(directory)
-    assert "next_sentence/projection/kernel" not in found.tensors
-    assert {name.split("/.")[0] for name in found.unexpected} == {
+    loaded = model_garden_layout.read(directory)
+    assert "next_sentence/projection/kernel" not in loaded.tensors
+    assert {name.split("/.")[0] for name in loaded.unexpected} == {
         "model/classification_heads/0/out_proj/kernel",
         "model/classification_heads/0/out_proj/bias",
         "next_sentence..pooler_dense/kernel",
@@ -230,7 +230,7 @@ def test_a_head_that_is_not_for_the_next_sentence_is_unexpected(tmp_path):
         ("type: bert_v2", "type: bert", "has no bert"),
     ],
 )
-def test_parameters_of_another_encoder_or_none_are_refused_in_a_line(tmp_path, old, new, expected):
+def test_parameters_of_another_encoder_or_of_none_are_refused_in_one_line(tmp_path, old, new, expected):
     directory = copied(RUN, tmp_path)
     edit_yaml(directory, old, new)
     with pytest.raises(UserError, match=expected) as error:
@@ -238,7 +238,7 @@ def test_parameters_of_another_encoder_or_none_are_refused_in_a_line(tmp_path, o
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-def test_files_that_are_missing_damaged_or_of_another_model_are_refused_in_a_line(tmp_path):
+def test_files_that_are_missing_damaged_or_of_another_model_are_refused(tmp_path):
     directory = copied(RELEASED, tmp_path)
     edit_json(directory, embedding_size=128)
     with pytest.raises(UserError, match="expected equal sizes"):

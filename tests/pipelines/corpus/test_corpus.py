@@ -17,7 +17,7 @@ def make_documents(number, sentences=5):
 
 
 def read_split(directory, split):
-    """The documents of every shard, in order."""
+    """Returns the documents of each shard, in the order of the shards."""
     manifest = load_manifest(str(directory))
     return [
         [record.numpy().decode().split("\n") for record in tf.data.TFRecordDataset(path)]
@@ -59,11 +59,11 @@ def test_each_shard_has_two_documents_however_many_shards_are_asked_for(tmp_path
     )
     assert len(manifest["train"]["shards"]) == expected
     assert min(shard["documents"] for shard in manifest["train"]["shards"]) >= min(2, documents)
-    said = f"num_shards is {expected} instead of {asked}, so that each shard has at least two documents"
-    assert (said in lines) == (asked != expected)
+    message = f"num_shards is {expected} instead of {asked}, so that each shard has at least two documents"
+    assert (message in lines) == (asked != expected)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_gives_other_bytes(tmp_path):
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         prepare_corpus(str(tmp_path / name), documents=make_documents(90), seed=seed, num_shards=2)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
@@ -105,7 +105,7 @@ def test_no_held_out_sentence_stands_in_a_training_document(tmp_path):
 
 
 def parts_by_source(directory, split):
-    """{name of the source: number of its documents} of a split. Every document contains the name of its source."""
+    """Counts the documents of each source in a split. Every document contains the name of its source."""
     names = [re.search(r"article\d\d", " ".join(text))[0] for text in sum(read_split(directory, split), [])]
     return {name: names.count(name) for name in names}
 
@@ -140,7 +140,7 @@ def test_the_parts_of_a_document_above_the_limit_are_held_out_together(tmp_path,
     check_whole_sources(tmp_path / "out", manifest["counts"]["documents"])
 
 
-def test_the_documents_of_one_source_are_held_out_together_and_single_ones_as_ever(tmp_path):
+def test_the_documents_of_one_source_are_held_out_together_and_single_documents_one_by_one(tmp_path):
     sources = [[[f"Own {part} of article{i:02}", f"And {part} of {i}"] for part in range(4)] for i in range(50)]
     manifest = prepare_corpus(str(tmp_path / "a"), sources=iter(sources), holdout_fraction=0.5)
     assert manifest["counts"]["documents"] == 200
@@ -188,15 +188,17 @@ def test_files_are_read_and_counted(tmp_path):
     assert str(tmp_path) not in json.dumps(manifest)
 
 
-@pytest.mark.parametrize("text, seen", [("", "0 documents, 0 sentences"), ("One.\nTwo.\n", "2 documents, 2 sentences")])
-def test_a_corpus_without_two_sentences_in_a_document_is_refused_with_what_was_seen(tmp_path, text, seen):
+@pytest.mark.parametrize(
+    "text, counts", [("", "0 documents, 0 sentences"), ("One.\nTwo.\n", "2 documents, 2 sentences")]
+)
+def test_a_corpus_without_two_sentences_in_a_document_is_refused_with_its_counts(tmp_path, text, counts):
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(DataError, match=f"1 file, {seen}"):
+    with pytest.raises(DataError, match=f"1 file, {counts}"):
         prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "a.txt")])
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_a_failure_leaves_nothing_and_the_next_run_clears_what_a_killed_one_left(tmp_path):
+def test_a_failure_leaves_no_file_and_the_next_run_removes_the_files_of_a_killed_run(tmp_path):
     def documents():
         yield from make_documents(5)
         raise RuntimeError("stopped")
@@ -280,11 +282,11 @@ def flip(path):
     path.write_bytes(data)
 
 
-def cut(path, share=None, record=None):
+def cut(path, share=None, num_records=None):
     """Cuts a shard to a share of its bytes, or to a number of records."""
     data = path.read_bytes()
-    end = sum(len(text) + 16 for text in list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())[:record])
-    path.write_bytes(data[: end if record else int(share * len(data))])
+    end = sum(len(text) + 16 for text in list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())[:num_records])
+    path.write_bytes(data[: end if num_records else int(share * len(data))])
 
 
 def swap(path, other):
@@ -307,12 +309,12 @@ def swap(path, other):
         (lambda d: flip(d / SHARD), f"{SHARD}: sha256 is"),
         (lambda d: flip(d / SHARD), "9 of 18 records are whole, the next one, at byte 1335, is damaged"),
         (lambda d: cut(d / SHARD, 0.55), "9 of 18 records are whole, the next one, at byte 1335, is damaged or cut"),
-        (lambda d: cut(d / SHARD, record=5), "5 of 18 records are whole, then the file ends"),
+        (lambda d: cut(d / SHARD, num_records=5), "5 of 18 records are whole, then the file ends"),
         (lambda d: swap(d / "train-00000-of-00002.tfrecord", d / SHARD), "train-00000-of-00002.tfrecord"),
         (lambda d: shutil.copy(d / "train-00000-of-00002.tfrecord", d / SHARD), SHARD),
     ],
 )
-def test_a_damaged_corpus_is_refused_by_path(tmp_path, whole_corpus, damage, message):
+def test_a_damaged_corpus_is_refused_with_the_name_of_the_damaged_file(tmp_path, whole_corpus, damage, message):
     directory = tmp_path / "copy"
     shutil.copytree(whole_corpus, directory)
     damage(directory)
@@ -403,7 +405,7 @@ def test_nul_u_fffd_and_control_characters_stay_in_the_corpus_and_make_no_token(
 
 
 def test_one_line_of_many_megabytes_is_cut_counted_and_not_lost(tmp_path):
-    words = " ".join(f"word{i}." for i in range(900_000))  # 10 MB: ten lines, three documents
+    words = " ".join(f"word{i}." for i in range(900_000))  # 10 MB, which become ten lines and three documents
     (tmp_path / "a.txt").write_text(words + "\nA short one. Of two sentences.\n")
     manifest = prepare_corpus(
         str(tmp_path / "out"),
@@ -413,10 +415,10 @@ def test_one_line_of_many_megabytes_is_cut_counted_and_not_lost(tmp_path):
         dedup="none",
     )
     assert (manifest["counts"]["capped_lines"], manifest["counts"]["capped_documents"]) == (1, 2)
-    assert manifest["train"]["words"] == 2 * 900_000 + 8  # each with a full stop
+    assert manifest["train"]["words"] == 2 * 900_000 + 8  # each word has a full stop
 
 
-def test_a_corpus_can_be_written_and_read_where_only_gfile_reaches():
+def test_a_corpus_can_be_written_and_read_on_a_file_system_that_only_gfile_reaches():
     with tf.io.gfile.GFile("ram://text/in.txt", "w") as file:
         file.write("One. Two.\nThree. Four.\n")
     written = prepare_corpus("ram://corpus/out", input_files=["ram://text/in.txt"], holdout_fraction=0)

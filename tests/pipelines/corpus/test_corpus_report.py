@@ -21,7 +21,7 @@ def test_documents_and_lines_are_counted_as_python_counts_them():
     assert entries["offset"].tolist() == np.cumsum([0, *map(len, records)])[:-1].tolist()
 
 
-def test_equal_lines_have_equal_hashes_and_others_different_ones_wherever_they_stand():
+def test_equal_lines_have_equal_hashes_and_different_lines_have_different_hashes():
     generator = random.Random(0)
     lines = ["".join(generator.choices("ab \0é中", k=generator.randrange(9))) for _ in range(20_000)]
     records = ["\n".join(lines[i : i + 7]).encode() for i in range(0, len(lines), 7)]
@@ -35,7 +35,7 @@ def test_document_keys_ignore_white_space_and_depend_on_the_seed():
     assert (keys[0] != document_keys([b"a b\nc"], b"2")[0]).all()
 
 
-def test_repeated_lines_are_counted_exactly_while_they_fit():
+def test_repeated_lines_are_counted_exactly_if_each_line_has_a_counter():
     generator = np.random.default_rng(0)
     values = generator.integers(0, 50, 3000).astype(np.uint64)
     lines = RepeatedLines(max_counters=64)
@@ -46,7 +46,7 @@ def test_repeated_lines_are_counted_exactly_while_they_fit():
     assert lines.most_common(50) == sorted(expected.items(), key=lambda item: (-item[1], item[0]))
 
 
-def test_repeated_lines_beyond_memory_are_at_most_the_error_too_low():
+def test_counts_of_more_lines_than_counters_are_too_low_by_at_most_the_error():
     generator = np.random.default_rng(1)
     values = np.minimum(generator.zipf(1.3, 50_000), 1 << 40).astype(np.uint64)
     lines = RepeatedLines(max_counters=500)
@@ -59,7 +59,7 @@ def test_repeated_lines_beyond_memory_are_at_most_the_error_too_low():
     assert {value for value, _ in most_common[:10]} == {value for value, _ in true.most_common(10)}
 
 
-def test_lengths_fall_into_powers_of_two():
+def test_lengths_are_counted_in_bins_that_begin_at_powers_of_two():
     lengths = Lengths()
     lengths.add(np.array([0, 1, 2, 3, 4, 7, 8], np.uint32))
     lengths.add(np.array([], np.uint32))

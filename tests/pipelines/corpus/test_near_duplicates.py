@@ -12,7 +12,7 @@ CHARACTERS = [chr(code) for code in range(0x4E00, 0x5200)]
 
 
 def english(generator, length):
-    """Sentences of ten words."""
+    """Makes sentences of ten random words. `length` is the number of words of the document."""
     words = generator.choices(WORDS, k=length)
     return [" ".join(words[i : i + 10]).capitalize() + "." for i in range(0, length, 10)]
 
@@ -23,7 +23,7 @@ def chinese(generator, length):
 
 
 def changed(sentences, alphabet, changes, generator):
-    """Replaces a number of words or characters of the sentences."""
+    """Replaces `changes` random words or characters of the sentences."""
     text = "\n".join(sentences)
     separator = " " if " " in text else ""
     parts = text.split(" ") if separator else list(text)
@@ -64,13 +64,13 @@ def test_case_punctuation_white_space_and_the_cut_into_sentences_do_not_matter()
     assert (first == second).all()
 
 
-def test_short_documents_are_compared_as_a_whole_and_those_without_a_token_not_at_all():
+def test_short_documents_are_compared_as_a_whole_and_documents_without_a_token_have_no_signature():
     signatures = near_duplicates.signatures([b"One two.", b"one two", b"one three", b"... !", b"", b"x"])
     assert (signatures[0] == signatures[1]).all() and (signatures[0] == signatures[2]).mean() < 0.1
     assert not signatures[3:5].any() and signatures[5].any()
 
 
-def test_a_signature_does_not_depend_on_the_neighbours_or_on_blocks(monkeypatch):
+def test_a_signature_does_not_depend_on_other_documents_or_on_the_block_size(monkeypatch):
     generator = random.Random(5)
     records = ["\n".join(english(generator, 200)).encode() for _ in range(30)]
     together = near_duplicates.signatures(records)
@@ -85,7 +85,7 @@ def test_near_duplicates_are_dropped_and_different_documents_kept_whatever_their
     originals = [make(generator, 600) for _ in range(60)]
     near = [changed(document, alphabet, 6, generator) for document in originals[:40]]  # similarity about 0.9
     nearer = [changed(document, alphabet, 2, generator) for document in originals[:20]]
-    far = [changed(document, alphabet, 150, generator) for document in originals]  # about 0.1
+    far = [changed(document, alphabet, 150, generator) for document in originals]  # similarity about 0.1
     documents = originals + near + nearer + far
     results = []
     for name, order in (("a", documents), ("b", documents[::-1])):

@@ -1,4 +1,4 @@
-"""The overlap of held-out text with training text, against a count in plain Python."""
+"""The overlap of held-out text with training text equals a count in plain Python."""
 
 import json
 import random
@@ -34,7 +34,7 @@ def overlap(heldout, training, dropped=NOTHING):
         ("two one four three six five eight seven ten nine", False),
     ],
 )
-def test_a_sentence_overlaps_if_most_of_its_words_stand_in_runs_of_eight_of_a_training_sentence(training, overlaps):
+def test_a_sentence_overlaps_if_most_of_its_words_are_in_runs_of_eight_words_of_a_training_sentence(training, overlaps):
     heldout = f"{TEN}.\nSeven words are too few for this."
     assert overlap([heldout], ["Another one.\n" + training]) == {"sentences": 1, "overlapping": int(overlaps)}
 
@@ -54,7 +54,7 @@ def test_text_without_a_run_of_eight_words_overlaps_with_nothing(heldout, traini
 @pytest.mark.parametrize(
     "value", [None, 5, {}, {"sentences": "9", "overlapping": 1}, {"sentences": 0, "overlapping": 0}]
 )
-def test_a_manifest_without_a_measured_overlap_says_nothing_of_it(value):
+def test_a_manifest_without_a_measured_overlap_gives_an_empty_text(value):
     assert overlap_text({"heldout_overlap": value}) == overlap_text({}) == ""
 
 
@@ -78,11 +78,11 @@ def plain_overlap(heldout, training):
     return {"sentences": sentences, "overlapping": overlapping}
 
 
-def test_the_count_is_that_of_the_definition_on_random_text_in_blocks_of_any_size(monkeypatch):
+def test_the_count_on_random_text_equals_the_definition_for_blocks_of_any_size(monkeypatch):
     generator = random.Random(7)
 
     def record():
-        # Few words and fixed sequences, so that runs of eight words occur twice.
+        # The records have few words and fixed sequences, so that runs of eight words occur in both texts.
         lines = (generator.choice([TEN, " ".join(generator.choices("ab", k=9))]) for _ in range(5))
         return "\n".join(" ".join(generator.sample([line, "x", "Y-z"], 3)) + "." for line in lines)
 
@@ -107,7 +107,7 @@ def test_manifest_and_reports_say_how_much_of_the_held_out_text_overlaps(tmp_pat
     documents = []
     for number in range(200):
         copied = " ".join(generator.choices(words, k=12))
-        # For odd numbers, both documents have the same sentence, one of them with one more word.
+        # For odd numbers, the second document repeats a sentence of the first and adds one word.
         documents.append([f"Own {number}.", copied])
         documents.append([f"Other {number}.", f"{copied} {number}" if number % 2 else " ".join(words[number:][:9])])
     manifest = prepare_corpus(str(tmp_path), documents=documents, holdout_fraction=0.2)

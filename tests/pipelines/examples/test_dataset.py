@@ -1,4 +1,4 @@
-"""The dataset has fixed shapes and is one stream, a function of seed and position; no example is lost or repeated."""
+"""The dataset is one stream of fixed shapes, a function of seed and position. No example is lost or repeated."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_rows_read_as_cls_a_sep_b_sep_with_labels_under_the_masks(make, tokenize
             assert batch["input_type_ids"][i].numpy().sum() == length - 1 - separators[0]
 
 
-def test_the_stream_goes_on_from_any_position_bit_for_bit(make):
+def test_the_stream_continues_from_any_position_bit_for_bit(make):
     whole = [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(80)]
     assert whole[-1][1][0] >= 1  # the stream is beyond the first epoch
     for taken in (0, 1, 17, 42, 78):
@@ -95,7 +95,7 @@ def test_pairs_masks_and_order_are_new_in_every_epoch_and_with_every_seed(make):
     assert first.shape != other.shape or (first != other).any()
 
 
-def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, shards):  # noqa: F811
+def test_every_sentence_of_every_document_occurs_in_an_epoch(make, tokenizer, shards):  # noqa: F811
     documents = [record.numpy().decode() for record in tf.data.TFRecordDataset(shards[0])]
     # Rows are long enough for the documents, so nothing is cut. B of an actual pair, or the next A, continues the text
     # of A.
@@ -112,7 +112,7 @@ def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, sh
             assert sentence.replace(".", " .") in text
 
 
-def test_static_masks_come_again_after_as_many_epochs_as_were_asked_for(make):
+def test_static_masks_repeat_after_dupe_factor_epochs(make):
     def rows(epoch):
         start = sum(len(epochs[i]) for i in range(epoch))
         return {row.tobytes() for row in everything[start : start + len(epochs[epoch])]}
@@ -124,7 +124,7 @@ def test_static_masks_come_again_after_as_many_epochs_as_were_asked_for(make):
     assert rows(0) == rows(2) and rows(1) == rows(3) and rows(0).isdisjoint(rows(1))
 
 
-def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path):
+def test_a_text_file_gives_the_same_examples_as_records_of_its_documents(tokenizer, tmp_path):
     documents = ["the cat sat.\nrain fell on old stones.\nbirds sang.", "dogs ran far.\nbread and salt.\nnight came."]
     (tmp_path / "a.txt").write_text("\n \n" + "\n\n  \n".join(documents) + "\n\n")
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
@@ -149,7 +149,7 @@ def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path
 
 
 def words_of_sides(dataset):
-    """[(words of A, words of B, label)] of all rows without masks."""
+    """Returns [(words of A, words of B, label)] for the rows of a dataset without masks. Empty rows are left out."""
     sides = []
     for batch in dataset:
         arrays = (batch[name].numpy() for name in ("input_word_ids", "input_type_ids", "next_sentence_labels"))
@@ -160,7 +160,7 @@ def words_of_sides(dataset):
 
 
 def lone_document_shards(directory, words, name="{}.tfrecord"):
-    """A shard for each word. Its only document repeats this word."""
+    """Writes a shard for each word and returns the paths. The only document of a shard repeats the word."""
     paths = [str(directory / name.format(word)) for word in words]
     for path, word in zip(paths, words, strict=True):
         document = "\n".join([f"{word} {word} {word}."] * 30)
@@ -174,7 +174,7 @@ def lone_document_shards(directory, words, name="{}.tfrecord"):
 
 @pytest.mark.parametrize("name", ["{}.tfrecord", "{}.txt"])
 def test_a_shard_of_one_document_draws_random_segments_from_the_documents_of_other_shards(tokenizer, tmp_path, name):
-    """In shards of one document, all random segments once came from the same document."""
+    """An earlier dataset took all random segments for shards of one document from the same document."""
     words = "cat dogs hills rain night songs".split()
     shards = lone_document_shards(tmp_path, words, name)  # noqa: F811
     arguments = dict(global_batch_size=8, max_seq_length=SEQ_LENGTH, max_predictions_per_seq=1, masked_lm_prob=1e-6)

@@ -1,4 +1,4 @@
-"""Dynamic masking follows rules checked by hand, and its statistics are as expected."""
+"""Dynamic masking follows its rules, and its statistics are as expected."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ROWS, SEQ_LENGTH, MAX_PREDICTIONS = 3001, 37, 6
 
 
 def rows(generator=None):
-    """Rows [CLS] pieces [SEP] pieces [SEP] padding, of many lengths."""
+    """Makes (ids, input_mask) of rows [CLS] pieces [SEP] pieces [SEP] padding. The rows have many lengths."""
     generator = generator or np.random.RandomState(5)
     ids = np.zeros((ROWS, SEQ_LENGTH), np.int32)
     lengths = generator.randint(5, SEQ_LENGTH + 1, size=ROWS)
@@ -35,13 +35,13 @@ def mask(ids, input_mask, seed=(1, 2), **changes):
     return {name: values.numpy() for name, values in masked.items()}
 
 
-def test_the_number_of_predictions_is_python_s_round_of_the_share_within_one_and_the_maximum():
+def test_the_number_of_predictions_is_python_s_round_of_the_share_from_one_to_the_maximum():
     lengths = np.arange(1, 513)
     actual = masking.num_to_predict(tf.constant(lengths), 20, 0.15).numpy()
     assert actual.tolist() == [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
 
 
-def test_labels_are_the_original_pieces_at_ascending_positions_that_are_no_special():
+def test_labels_are_the_original_pieces_at_ascending_positions_and_no_special_pieces():
     ids, input_mask = rows()
     masked = mask(ids, input_mask)
     used = masked["masked_lm_weights"] > 0
@@ -54,7 +54,7 @@ def test_labels_are_the_original_pieces_at_ascending_positions_that_are_no_speci
         assert not masked[name][~used].any()
 
 
-def test_nothing_changes_but_at_labelled_positions():
+def test_only_labelled_positions_change():
     ids, input_mask = rows()
     masked = mask(ids, input_mask)
     changed = masked["input_word_ids"] != ids

@@ -1,4 +1,4 @@
-"""A mixture of corpora gives each its share, and its stream resumes from any position."""
+"""A mixture gives each corpus its share, and the stream resumes from any position."""
 
 import numpy as np
 import pytest
@@ -22,14 +22,14 @@ def make(shards, tmp_path):  # noqa: F811
     return make_dataset
 
 
-def test_smoothing_takes_from_the_large_and_gives_to_the_small():
+def test_smoothing_lowers_large_shares_and_raises_small_shares():
     np.testing.assert_allclose(smoothed_shares([1, 1, 2], 1.0), [0.25, 0.25, 0.5])
     np.testing.assert_allclose(smoothed_shares([5, 1], 0.0), [0.5, 0.5])
     large, small = smoothed_shares([100, 1], 0.7)
     assert abs(large / small - 100**0.7) < 1e-9 and abs(large + small - 1) < 1e-12
 
 
-def test_the_mixture_goes_on_from_any_position_bit_for_bit(make):
+def test_the_mixture_continues_from_any_position_bit_for_bit(make):
     whole = [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(60)]
     assert whole[-1][1][1] >= 1 and whole[-1][1][0] == 60 * BATCH_SIZE  # the first corpus is beyond its first epoch
     for taken in (7, 41):

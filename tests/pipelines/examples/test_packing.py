@@ -30,7 +30,7 @@ def test_one_segment_is_laid_out_as_cls_a_sep():
     assert source.numpy().tolist() == [[-1, 0, 1, 2, 3, -1], [-1, 4, -1, -1, -1, -1]]
 
 
-def test_single_texts_are_padded_to_the_longest_and_cut_with_a_flag():
+def test_single_texts_are_padded_to_the_longest_and_a_flag_marks_cut_texts():
     ids, mask, types, truncated = packing.pack_single(
         tf.ragged.constant([[7, 8, 9, 10], [], [7]], tf.int32), 5, CLS, SEP
     )

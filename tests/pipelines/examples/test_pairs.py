@@ -1,4 +1,4 @@
-"""Next-sentence pairs equal those of a loop over sentences, and their statistics are as expected."""
+"""Next-sentence pairs, sentence-order pairs and full sentences follow their rules and expected statistics."""
 
 import collections
 
@@ -39,7 +39,7 @@ def random_documents(number, generator=None):
 
 
 def test_the_sentences_of_actual_next_pairs_follow_each_other_and_lose_nothing():
-    # One document of 7 sentences of 5 tokens with a target of 15 tokens has chunks of 3 sentences.
+    # For a target of 15 tokens, a document of 7 sentences with 5 tokens each has chunks of 3 sentences.
     made = make_pairs([[5] * 7, [5] * 50], max_num_tokens=15, short_seq_prob=0.0)
     position = 0
     for i in range(len(made.a_start)):
@@ -84,7 +84,7 @@ def test_a_lone_document_has_no_random_side_and_loses_nothing():
     assert made.a_start[0] == 0 and made.b_start[-1] + made.b_length[-1] == 4 * 83
 
 
-def test_documents_that_are_not_paired_only_serve_as_random_sides():
+def test_documents_beyond_num_paired_serve_only_as_random_sides():
     own, others = [[5] * 41], [[5] * 7, [5] * 11]
     alone = make_pairs(own * 2, max_num_tokens=30, short_seq_prob=0.0, num_paired=1)
     made = make_pairs(own + others, max_num_tokens=30, short_seq_prob=0.0, num_paired=1)
@@ -92,7 +92,7 @@ def test_documents_that_are_not_paired_only_serve_as_random_sides():
     assert (made.a_start < 205).all() and 0.2 < is_random.mean() < 0.8
     assert (made.b_start[is_random] >= 205).all() and (made.b_start[~is_random] < 205).all()
     assert {int(start) < 205 + 35 for start in made.b_start[is_random]} == {True, False}  # both others are used
-    np.testing.assert_array_equal(made.a_start, alone.a_start)  # the others move no pair
+    np.testing.assert_array_equal(made.a_start, alone.a_start)  # the other documents move no pair
 
 
 def test_a_lone_sentence_is_always_paired_with_a_random_one():
@@ -110,18 +110,18 @@ def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
 
 
 def test_short_targets_are_drawn_once_for_a_document():
-    # Sentences of one token reach any target exactly. All actual pairs of a document but the last have it.
+    # Sentences of one token reach any target exactly. All actual pairs of a document, except the last, have its target.
     made = make_pairs([[1] * 300] * 400, max_num_tokens=60)
     lengths = collections.defaultdict(set)
     for start, a, b, label in zip(made.a_start, made.a_length, made.b_length, made.next_sentence_labels, strict=True):
         if label == pairs.NEXT and start % 300 + a + b < 300:
             lengths[start // 300].add(a + b)
-    assert all(len(seen) == 1 for seen in lengths.values())
-    is_short = np.array([seen != {60} for seen in lengths.values()])
+    assert all(len(targets) == 1 for targets in lengths.values())
+    is_short = np.array([targets != {60} for targets in lengths.values()])
     assert abs(is_short.mean() - 0.1 * 58 / 59) < 4 * np.sqrt(0.09 / len(is_short))
 
 
-def test_a_and_b_are_cut_from_the_longer_one_token_at_a_time():
+def test_the_longer_of_a_and_b_loses_one_token_at_a_time():
     for limit in (16, 17):
         for a in range(1, 40):
             for b in range(1, 40):
@@ -135,7 +135,7 @@ def test_a_and_b_are_cut_from_the_longer_one_token_at_a_time():
                 assert (int(actual[0]), int(actual[1])) == (kept_a, kept_b)
 
 
-def test_cut_tokens_come_from_front_and_back_alike():
+def test_tokens_are_cut_from_the_front_and_the_back_equally_often():
     # Two sentences of 100 tokens are cut to 21 tokens together. A loses 89 or 90 tokens. The number of tokens that it
     # loses at its start has a binomial distribution with p = 1/2.
     made = make_pairs([[100, 100]] * 2000, max_num_tokens=21, short_seq_prob=0.0)
@@ -179,7 +179,7 @@ def test_sentence_order_takes_neighbours_and_swaps_half_of_them():
     assert abs(swapped[whole].mean() - 0.5) < 4 * 0.5 / np.sqrt(whole.sum())
 
 
-def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
+def test_sentence_order_uses_no_token_twice_and_loses_only_truncated_tokens():
     documents = [[3, 4, 2], [5], [1], [6, 6, 6, 6]]
     made = make_pairs(documents, max_num_tokens=13, short_seq_prob=0.0, find=pairs.sentence_order_pairs)
     used = sorted(
@@ -199,7 +199,7 @@ def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
     assert by_start[14] == (1, 0)
 
 
-def test_full_sentences_fill_rows_over_the_ends_of_documents_and_lose_nothing():
+def test_full_sentences_fill_rows_and_lose_no_token():
     generator = np.random.RandomState(3)
     lengths = generator.randint(1, 40, 503)
     made = pairs.full_sentences(tf.constant(lengths, tf.int32), tf.constant([1, 2]), 29, 0.0)
@@ -214,7 +214,7 @@ def test_full_sentences_fill_rows_over_the_ends_of_documents_and_lose_nothing():
     assert set(starts) <= set(part_starts)
 
 
-def test_full_sentences_are_shortened_as_often_as_asked():
+def test_rows_of_full_sentences_are_shortened_with_the_given_probability():
     lengths = tf.ones([40_000], tf.int32)
     sizes = pairs.full_sentences(lengths, tf.constant([1, 2]), 30, 0.2).a_length.numpy()
     # Lengths from 2 to 30 are equally likely, so one draw in 29 also gives a full row.

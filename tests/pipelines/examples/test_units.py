@@ -44,7 +44,7 @@ def begins_word(ids):
     return tf.gather(units.word_beginnings(PIECES), ids)
 
 
-def test_words_begin_at_pieces_without_the_sign():
+def test_words_begin_at_pieces_without_the_continuation_prefix():
     assert begins_word([ID["new"], ID["york"], ID["##er"], ID["##s"], ID["."]]).numpy().tolist() == [
         True,
         True,
@@ -155,7 +155,7 @@ def masked_units(seed=(3, 4), masked_lm_prob=0.15):
 
 
 @pytest.mark.parametrize("masked_lm_prob", [0.15, 0.5])
-def test_units_are_taken_whole_and_one_that_does_not_fit_is_passed_over(masked_lm_prob):
+def test_units_are_taken_whole_and_a_unit_that_does_not_fit_is_skipped(masked_lm_prob):
     ids, unit, lengths, made = masked_units(masked_lm_prob=masked_lm_prob)
     used = made["masked_lm_weights"] > 0
     for row in range(ROWS):
@@ -207,7 +207,7 @@ def test_the_rates_of_masks_and_random_pieces_are_arguments():
 
 @pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
 @pytest.mark.parametrize("kind", MASKINGS)
-def test_every_masking_goes_with_every_objective(tokenizer, objective, kind):
+def test_every_masking_works_with_every_objective(tokenizer, objective, kind):
     documents = [
         "the new yorker city.\na new york\n中国 人民银行 a city.",
         "new york city the a\n人民",
@@ -250,7 +250,7 @@ def test_every_masking_goes_with_every_objective(tokenizer, objective, kind):
                     assert places <= chosen or not places & chosen
 
 
-def test_a_lexicon_and_its_masking_belong_together(tokenizer):
+def test_lexicon_masking_without_a_lexicon_and_an_unknown_masking_are_refused(tokenizer):
     with pytest.raises(DataError, match="no lexicon is given"):
         block_examples(tf.constant(["a\nb"]), tokenizer, [1, 2], masking="lexicon")
     with pytest.raises(DataError, match="masking is 'word'"):

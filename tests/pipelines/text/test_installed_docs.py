@@ -1,4 +1,4 @@
-"""The default corpus holds the sentences that were written down by hand for small source trees."""
+"""The corpus of a small source tree has the expected sentences, which these tests list by hand."""
 
 import sysconfig
 
@@ -79,7 +79,7 @@ def test_the_coding_cookie_of_a_source_is_honoured(tmp_path):
     assert list(installed_documents(roots)) == [["The café is open for the guests.", "They all sit in the sun."]]
 
 
-def test_tests_generated_files_and_installed_vendored_copies_are_skipped(tmp_path):
+def test_tests_generated_files_and_vendored_copies_of_installed_modules_are_skipped(tmp_path):
     roots = write(tmp_path, {
         "tests/a.py": two_sentences("apple"), "pkg/test/b.py": two_sentences("pear"),
         "test_c.py": two_sentences("plum"), "d_test.py": two_sentences("fig"), "e_pb2.py": two_sentences("nut"),
@@ -93,9 +93,9 @@ def test_tests_generated_files_and_installed_vendored_copies_are_skipped(tmp_pat
 def test_documents_do_not_depend_on_where_the_tree_lies(tmp_path):
     words = {"b/c.py": "cup", "a.py": "spoon", "b.py": "knife", "b/a/d.py": "fork", "B.py": "plate"}
     files = {name: two_sentences(word) for name, word in words.items()}
-    here = list(installed_documents(write(tmp_path / "zoo", files)))
-    there = list(installed_documents(write(tmp_path / "test" / "x", dict(reversed(files.items())))))
-    assert here == there == [document(word) for word in ("plate", "spoon", "knife", "fork", "cup")]
+    documents = list(installed_documents(write(tmp_path / "zoo", files)))
+    moved = list(installed_documents(write(tmp_path / "test" / "x", dict(reversed(files.items())))))
+    assert documents == moved == [document(word) for word in ("plate", "spoon", "knife", "fork", "cup")]
 
 
 def test_a_sentence_is_kept_at_its_first_occurrence_across_roots(tmp_path):
@@ -133,7 +133,7 @@ def test_each_topic_of_pydoc_is_a_document(tmp_path):
     ]
 
 
-def test_texts_added_by_a_call_are_read(tmp_path):
+def test_texts_that_are_arguments_of_add_newdoc_are_read(tmp_path):
     source = 'add_newdoc("m", "x", ("size", """The size of it in bytes. It is never below zero."""))\n'
     roots = write(tmp_path, {"added.py": source})
     assert list(installed_documents(roots)) == [["The size of it in bytes.", "It is never below zero."]]
@@ -152,7 +152,7 @@ def test_workers_give_the_same_documents_in_the_same_order_as_one_process(tmp_pa
     stopped_early.close()
 
 
-def test_a_root_that_is_no_directory_is_named():
+def test_the_error_names_a_root_that_is_no_directory():
     with pytest.raises(ValueError, match="no-such-place"):
         list(installed_documents(["no-such-place"]))
 
@@ -278,7 +278,7 @@ def test_sentences_are_not_cut_after_abbreviations_initials_and_versions():
     ("x * y * z and __init__ stay", "x * y * z and __init__ stay"),
     ("known (see https://x.y/z) things", "known things"),
 ])  # fmt: skip
-def test_markup_is_taken_off(marked, plain):
+def test_markup_is_removed(marked, plain):
     assert without_markup(marked) == plain
 
 

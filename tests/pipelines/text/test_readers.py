@@ -30,7 +30,7 @@ def split(*texts):
 # Finding files
 
 
-def test_a_directory_stands_for_its_files_recursively_but_not_hidden_ones(tmp_path):
+def test_a_directory_stands_for_all_files_below_it_except_hidden_ones(tmp_path):
     expected = [write(tmp_path / name, "x") for name in ("a.txt", "b/c.txt", "b/d e.txt")]
     write(tmp_path / ".git/config", "x")
     write(tmp_path / "b/.hidden", "x")
@@ -67,12 +67,12 @@ def test_names_with_a_scheme_go_through_gfile():
 # Formats
 
 
-def test_google_layout_gives_its_sentences_as_they_are(tmp_path):
+def test_each_line_of_google_s_layout_is_one_sentence(tmp_path):
     path = write(tmp_path / "a", "One. Two.\nthree\n\n\nFour\n \nfive\n")
     assert read(path, "sentences") == [["One. Two.", "three"], ["Four"], ["five"]]
 
 
-def test_one_document_a_line_is_split_into_sentences(tmp_path):
+def test_a_line_that_is_one_document_is_split_into_sentences(tmp_path):
     path = write(tmp_path / "a", "One. Two.\nThree.\n")
     assert read(path) == [["One.", "Two."], ["Three."]]
 
@@ -83,7 +83,7 @@ def test_jsonl_takes_the_named_field_and_splits_its_paragraphs(tmp_path):
     assert read(path, text_field="body") == [["Title", "One.", "Two."], ["Drei."]]
 
 
-def test_wikiextractor_documents_lose_a_title_that_repeats_and_keep_another(tmp_path):
+def test_wikiextractor_documents_lose_a_first_line_that_repeats_the_title_and_keep_any_other(tmp_path):
     path = write(
         tmp_path / "wiki_00",
         """<doc id="1" url="u" title="A &amp; "B"">
@@ -125,22 +125,24 @@ def test_gzip_files_are_read_whatever_their_name(tmp_path):
         ("a", "他来了。\n她走了！\n\n他又来了。\n", "sentences"),
     ],
 )
-def test_the_format_is_told_from_the_name_and_the_first_lines(name, text, expected):
+def test_the_format_is_detected_from_the_name_and_the_first_lines(name, text, expected):
     assert text_formats.detect_format(name, text.encode()).format == expected
 
 
 def test_paragraphs_between_blank_lines_are_split_into_sentences_and_headings_join_them(tmp_path):
-    """Once each line counted as a sentence, so 2,000 paragraphs with 40 headings became documents of one sentence."""
+    """An earlier reader made documents of one sentence from these 2,000 paragraphs, since each line was a sentence."""
     blocks = [f"Number {i} is here. It has. Five sentences. Of a few. Words each." for i in range(2000)]
     blocks = [
         text for i, block in enumerate(blocks) for text in ([f"Part {i // 50}", block] if i % 50 == 0 else [block])
     ]
-    found = []
-    documents = read(write(tmp_path / "a", "\n\n".join(blocks)), report=lambda path, detection: found.append(detection))
+    detections = []
+    documents = read(
+        write(tmp_path / "a", "\n\n".join(blocks)), report=lambda _, detection: detections.append(detection)
+    )
     assert collections.Counter(map(len, documents)) == {5: 1960, 6: 40}
     assert documents[0][:2] == ["Part 0", "Number 0 is here."] and documents[1][0] == "Number 1 is here."
-    assert [detection.format for detection in found] == ["paragraphs"]
-    assert "a line has 4.9 sentences and 64 characters on average" in found[0].reason
+    assert [detection.format for detection in detections] == ["paragraphs"]
+    assert "a line has 4.9 sentences and 64 characters on average" in detections[0].reason
 
 
 def test_a_blank_line_ends_a_document_of_paragraphs_and_a_lone_sentence_begins_the_next(tmp_path):
@@ -153,7 +155,7 @@ def test_a_blank_line_ends_a_document_of_paragraphs_and_a_lone_sentence_begins_t
     ]
 
 
-def test_hard_wrapped_lines_are_not_taken_for_paragraphs_and_the_reason_says_so():
+def test_hard_wrapped_lines_are_not_read_as_paragraphs_and_the_reason_says_so():
     short = "A line of prose. It goes on over\nthe end of the line. This one too. So\nit is here. The end.\n\n" * 9
     prose = "It goes on over the end of the line, as prose does, and on. So does this one, without an end. " * 20
     for text in (short, "\n\n".join([textwrap.fill(prose, 70)] * 5)):
@@ -184,7 +186,7 @@ def test_formats_are_detected_for_each_file_and_documents_come_in_the_order_of_f
 # Lines
 
 
-def test_invalid_utf8_is_replaced_and_counted_by_the_line(tmp_path):
+def test_invalid_utf8_is_replaced_and_its_lines_are_counted(tmp_path):
     path, counts = write(tmp_path / "a", b"caf\xe9 \xff\nfine\n\xc3"), ReaderCounts()
     assert read(path, counts=counts) == [["caf\ufffd \ufffd"], ["fine"], ["\ufffd"]]
     assert counts.invalid_utf8_lines == 2
@@ -202,7 +204,7 @@ def test_lines_end_at_newlines_only_and_lose_bom_and_carriage_return(tmp_path):
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 1 << 20])
-def test_a_long_line_comes_in_pieces_that_do_not_depend_on_how_it_is_read(tmp_path, monkeypatch, chunk_bytes):
+def test_a_long_line_is_cut_into_pieces_that_do_not_depend_on_the_chunk_size(tmp_path, monkeypatch, chunk_bytes):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     path, counts = write(tmp_path / "a", "ab cd efg\nééééé\nx\n"), ReaderCounts()
     with open(path, "rb") as stream:
@@ -227,7 +229,7 @@ def test_no_text_of_a_line_above_the_cap_is_lost(tmp_path):
     assert (counts.capped_lines, counts.documents) == (1, 2)
 
 
-def test_an_endless_document_is_handed_out_as_several(tmp_path, monkeypatch):
+def test_a_document_above_the_limit_is_cut_into_several(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "MAX_DOCUMENT_BYTES", 200)
     monkeypatch.setattr(readers, "_BATCH_BYTES", 50)
     path, counts = write(tmp_path / "a", "sentence here\n" * 100 + "\nend\n"), ReaderCounts()
@@ -273,7 +275,7 @@ def test_a_lone_surrogate_in_json_becomes_u_fffd(tmp_path):
         ("a.txt", "Text.".encode("utf-16"), "a.txt: holds UTF-16 data"),
     ],
 )
-def test_a_broken_file_is_refused_with_its_place(tmp_path, name, data, message):
+def test_a_broken_file_is_refused_with_its_name_and_the_fault(tmp_path, name, data, message):
     path = write(tmp_path / name, data)
     with pytest.raises(DataError) as error:
         read(path)

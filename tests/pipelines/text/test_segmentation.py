@@ -1,4 +1,4 @@
-"""Chinese text is cut into words by spaces, and nothing else about it changes."""
+"""A segmenter puts spaces between Chinese words and changes nothing else. Masking advice names the right setting."""
 
 import sys
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from pipelines.text import segmentation
 
 @pytest.fixture
 def jieba(monkeypatch):
-    """A module that replaces jieba. It cuts text into words of two characters."""
+    """Replaces jieba with a module that cuts text into words of two characters."""
     module = SimpleNamespace(
         cut=lambda text: [text[i : i + 2] for i in range(0, len(text), 2)],
         setLogLevel=lambda level: None,
@@ -48,7 +48,7 @@ def test_runs_of_chinese_characters_are_cut_and_other_text_stays(jieba, text, ex
     assert segmentation.segment([text.encode()], "none") == [text.encode()]
 
 
-def test_a_corpus_is_cut_and_its_manifest_says_by_what(jieba, tmp_path):
+def test_a_corpus_is_cut_into_words_and_its_manifest_names_the_segmenter(jieba, tmp_path):
     import tensorflow as tf
 
     documents = [["他来了。", "我走。"], ["Other text.", "中文"]]
@@ -59,7 +59,7 @@ def test_a_corpus_is_cut_and_its_manifest_says_by_what(jieba, tmp_path):
     assert manifest["segmenter"] == "jieba" and manifest["train"]["words"] == 4 + 3 + 3 + 2
 
 
-def test_a_segmenter_that_is_not_installed_is_one_line_that_names_the_way(no_jieba, tmp_path):
+def test_a_missing_segmenter_is_refused_in_one_line_that_says_how_to_install_it(no_jieba, tmp_path):
     with pytest.raises(DataError, match="pip install jieba") as error:
         prepare_corpus(str(tmp_path / "out"), documents=[["a", "b"]], segmenter="jieba")
     assert "\n" not in str(error.value) and not (tmp_path / "out").exists()
@@ -83,7 +83,7 @@ ENGLISH = [[f"The cat sat on mat {i}.", "It is 猫 in Chinese."] for i in range(
         (UNCUT, "piece", []),
     ],
 )
-def test_whole_words_of_chinese_text_that_is_not_cut_are_advised_against(tmp_path, documents, masking, parts):
+def test_a_masking_that_does_not_fit_chinese_text_gets_one_line_of_advice(tmp_path, documents, masking, parts):
     manifest = prepare_corpus(str(tmp_path), documents=documents, holdout_fraction=0)
     lines = masking_advice([shard_paths(str(tmp_path), manifest, "train")], masking)
     assert len(lines) == bool(parts) and all(part in lines[0] for part in parts)

@@ -15,7 +15,7 @@ DISTINCT_CODE_POINTS = [
     code for code in CODE_POINTS if code < 0x32400 or 0xE0000 <= code < 0xE1000 or code % 37 == 0 or code > 0x10EFF0
 ]
 IS_REFERENCE = pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0", reason="the reference is Unicode 14, that of Python 3.11"
+    unicodedata.unidata_version != "14.0.0", reason="the reference is the Unicode 14 of Python 3.11"
 )
 CJK_BLOCKS = (
     (0x4E00, 0x9FFF),
@@ -30,7 +30,7 @@ CJK_BLOCKS = (
 
 
 def words_by_unicodedata(text, do_lower_case):
-    """BERT's basic tokenization, written from its description, one character at a time."""
+    """Splits a text by BERT's basic tokenization, written from its description, one character at a time."""
     kept = "".join(
         " " if c in "\t\n\r" or unicodedata.category(c) == "Zs" else c
         for c in text
@@ -70,7 +70,7 @@ def test_every_code_point_inside_a_word_is_normalized_as_unicodedata_says(do_low
 
 @IS_REFERENCE
 @pytest.mark.parametrize("context", ["ΑΣ{}Α", "ΑΣ{} {}Σ", "a\u0345{}\u0334", "\U0001d16d{}\U00016ff0{}\U0010ffff"])
-def test_lower_case_and_decomposition_of_every_code_point_are_python_s_in_every_surrounding(context):
+def test_lower_case_and_decomposition_of_every_code_point_are_python_s_in_every_context(context):
     texts = [context.replace("{}", chr(code)) for code in CODE_POINTS if code]
     expected = [unicodedata.normalize("NFD", text.lower()).encode() for text in texts]
     actual = tf.function(unicode_14.lower_and_decompose)(tf.constant(texts)).numpy().tolist()
@@ -78,7 +78,7 @@ def test_lower_case_and_decomposition_of_every_code_point_are_python_s_in_every_
 
 
 @IS_REFERENCE
-def test_the_tables_name_just_the_code_points_on_which_tensorflow_and_unicode_14_differ():
+def test_the_tables_name_exactly_the_code_points_on_which_tensorflow_and_unicode_14_differ():
     texts = tf.constant([chr(code) for code in CODE_POINTS])
     lowered = tf.strings.lower(texts, encoding="utf-8").numpy().tolist()
     capitals = {

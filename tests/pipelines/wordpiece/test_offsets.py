@@ -1,4 +1,4 @@
-"""Offsets give the place of each piece in the original text."""
+"""Offsets give the position of each piece in the original text."""
 
 import json
 
@@ -44,7 +44,7 @@ def tokenizer(tmp_path):
         ("", []),
     ],
 )
-def test_each_piece_points_at_what_it_was_made_from(tokenizer, text, expected):
+def test_the_offsets_of_each_piece_span_its_original_text(tokenizer, text, expected):
     actual = spans_of(tokenizer, text)
     assert [(piece, original) for piece, original, _ in actual] == expected
     assert all(original == raw for _, original, raw in actual)

@@ -1,4 +1,4 @@
-"""Texts that callers from Python pass, and the rows that `pack` makes from them."""
+"""The tokenizer takes the kinds of texts that Python callers pass, and `pack` makes rows from them."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_half_of_a_surrogate_pair_becomes_a_question_mark(tokenizer):
     ],
     ids=repr,
 )
-def test_what_is_no_text_is_named(tokenizer, texts, message):
+def test_the_error_names_a_value_that_is_no_text(tokenizer, texts, message):
     for call in (tokenizer.tokenize, tokenizer.tokenize_with_offsets, tokenizer.pack):
         with pytest.raises(DataError, match=message) as error:
             call(texts)
@@ -120,6 +120,6 @@ def test_pack_works_in_a_dataset_for_texts_and_for_batches(tokenizer):
     ],
     ids=repr,
 )
-def test_pack_refuses_what_makes_no_rows(tokenizer, arguments, message):
+def test_pack_refuses_a_short_seq_length_and_text_pairs_of_another_number(tokenizer, arguments, message):
     with pytest.raises(DataError, match=message):
         tokenizer.pack(**arguments)

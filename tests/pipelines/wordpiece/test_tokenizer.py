@@ -1,4 +1,7 @@
-"""The tokenizer equals google-research/bert's FullTokenizer (tests/golden/generate_tokenization.py) and itself."""
+"""The tokenizer equals google-research/bert's FullTokenizer, and its own code paths agree.
+
+tests/golden/generate_tokenization.py writes the golden values.
+"""
 
 import json
 import string
@@ -41,8 +44,8 @@ def test_pieces_are_google_s_on_every_adversarial_string(golden, vocab_file, cas
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_the_fast_path_of_plain_text_equals_the_slow_path_for_every_character(tmp_path, do_lower_case):
-    # With only these entries, the pieces show where words begin and end, but not their letters. x and y are inside
-    # words.
+    # With only these entries, the pieces show where words begin and end, but not their letters. Each character stands
+    # next to a letter, next to a Chinese character, alone and twice in a row.
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nx\ny\n中\n")
     tokenizer = BertTokenizer(str(tmp_path / "vocab.txt"), do_lower_case)
     characters = tf.constant([chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF])
@@ -64,7 +67,7 @@ def test_the_fast_path_of_plain_text_equals_the_slow_path_for_every_character(tm
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_all_ways_through_the_tokenizer_agree(vocab_file, do_lower_case):
+def test_the_fast_paths_of_tokenize_agree_with_the_path_for_any_text(vocab_file, do_lower_case):
     tokenizer = BertTokenizer(vocab_file, do_lower_case, verify_casing=False)
     texts = tf.constant(
         [
@@ -97,9 +100,9 @@ def test_all_ways_through_the_tokenizer_agree(vocab_file, do_lower_case):
 def test_special_pieces_in_text_are_ordinary_words_unless_asked_for(vocab_file, tokenizer):
     texts = ["a [MASK]b[MASK]", "[CLS][SEP]", "", "a", "[ [MASK] [mask] [PAD"]
     assert not set(SPECIAL_PIECES[1:]).difference(["[UNK]"]).intersection(sum(pieces_of(tokenizer, texts), []))
-    asked = pieces_of(BertTokenizer(vocab_file, special_tokens_in_text=True, verify_casing=False), texts)
-    assert asked[:4] == [["a", "[MASK]", "b", "[MASK]"], ["[CLS]", "[SEP]"], [], ["a"]]
-    assert asked[4].count("[MASK]") == 1 and "[PAD]" not in asked[4]
+    recognized = pieces_of(BertTokenizer(vocab_file, special_tokens_in_text=True, verify_casing=False), texts)
+    assert recognized[:4] == [["a", "[MASK]", "b", "[MASK]"], ["[CLS]", "[SEP]"], [], ["a"]]
+    assert recognized[4].count("[MASK]") == 1 and "[PAD]" not in recognized[4]
 
 
 def test_detokenizing_joins_the_pieces_of_words(vocab_file, tokenizer):
@@ -146,7 +149,7 @@ def test_a_published_vocabulary_loads_with_its_own_casing_only(shared, name, siz
         BertTokenizer(path, do_lower_case=not is_uncased)
 
 
-def test_a_directory_says_its_casing_or_is_asked_for_it(tmp_path):
+def test_a_directory_states_its_casing_or_the_caller_must_give_it(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_uppercase]
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
     with pytest.raises(DataError, match="do_lower_case=True or False"):

@@ -1,6 +1,6 @@
 """Properties of the tokenizer for any bytes.
 
-All ways of calling it give the same answer without an error, and offsets are places in the bytes.
+All ways to call the tokenizer give the same answer without an error, and offsets are positions in the text.
 """
 
 import functools
@@ -16,7 +16,7 @@ from tests import random_text
 from tests.conftest import GOLDEN
 
 _NUMBERS = st.integers(0, 10**6)
-# Strings of hypothesis, which shrink well, and strings on which tokenizers are known to differ.
+# Hypothesis' own strings shrink well. Tokenizers are known to differ on the other strings.
 VALID = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30).map(str.encode),
     st.text("aAéÉ\u0301 [MASK]Σ中한\U0001f600\xad\n.", max_size=30).map(str.encode),
@@ -87,7 +87,7 @@ def test_eager_calls_give_the_same_ids(ways):
 
 
 @pytest.fixture(scope="module")
-def of_words():
+def offset_functions():
     """Returns tokenize_words_with_offsets and tokenize_with_offsets of one tokenizer."""
     ways = ways_of(True, False)
     return tf.function(ways.tokenizer.tokenize_words_with_offsets, input_signature=[ROWS]), ways.with_offsets
@@ -95,15 +95,15 @@ def of_words():
 
 @check
 @given(strings=BATCHES, lengths=st.lists(st.integers(0, 3), min_size=1, max_size=6))
-def test_ragged_rows_of_words_give_what_the_words_give(of_words, strings, lengths):
+def test_ragged_rows_of_words_give_the_results_of_their_words(offset_functions, strings, lengths):
     # The strings are words of rows, some of which are empty; the remaining strings are the last row.
     splits = [0]
     for length in lengths:
         splits.append(min(splits[-1] + length, len(strings)))
     splits.append(len(strings))
-    of_rows, of_strings = of_words
+    offsets_of_rows, offsets_of_strings = offset_functions
     for actual, flat in zip(
-        of_rows(tf.RaggedTensor.from_row_splits(strings, splits)), of_strings(strings), strict=True
+        offsets_of_rows(tf.RaggedTensor.from_row_splits(strings, splits)), offsets_of_strings(strings), strict=True
     ):
         flat = flat.to_list()
         assert actual.to_list() == [flat[start:end] for start, end in zip(splits, splits[1:], strict=False)]
@@ -138,8 +138,8 @@ def test_an_invalid_sequence_counts_as_a_replacement_character(ways, string):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_special_tokens_in_text_matters_only_where_one_stands(do_lower_case):
+def test_special_tokens_in_text_changes_only_texts_with_a_special_token(do_lower_case):
     strings = [random_text.random_bytes(4, number) for number in range(2000)]
     strings = [string for string in strings if not any(piece.encode() in string for piece in SPECIAL_PIECES)]
-    plain, special = (ways_of(do_lower_case, asked).in_a_function(strings).to_list() for asked in (False, True))
+    plain, special = (ways_of(do_lower_case, flag).in_a_function(strings).to_list() for flag in (False, True))
     assert plain == special

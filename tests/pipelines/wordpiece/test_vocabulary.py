@@ -1,4 +1,4 @@
-"""Every fault of a vocabulary file is named with its line."""
+"""The error names each fault of a vocabulary file, with the line where it has one."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_fault_is_named_with_its_line(tmp_path, content, message):
         vocabulary.load_vocabulary(path)
 
 
-def test_bytes_that_are_no_utf8_and_a_missing_file_are_named(tmp_path):
+def test_the_error_names_a_line_that_is_not_utf8_and_a_missing_file(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_bytes(SPECIALS.encode() + b"\xff\n")
     with pytest.raises(DataError, match="line 6 is not UTF-8"):
@@ -42,7 +42,7 @@ def test_only_line_feeds_end_an_entry_and_the_last_may_lack_one(tmp_path):
     assert vocabulary.load_vocabulary(path)[5:] == ["\u2028", "a\x85b", "last"]
 
 
-def test_all_faults_are_listed_and_runs_of_lines_are_one():
+def test_all_faults_are_listed_and_a_run_of_empty_lines_is_one_fault():
     pieces, faults = vocabulary.parse_vocabulary(b"a\n\n\n\xff\n[PAD]\na\n[UNK]\n[CLS]\nb\nb\nb\n\n")
     assert pieces[:5] == ["a", "", "", None, "[PAD]"]
     assert faults == [
@@ -94,7 +94,7 @@ def test_entries_that_no_text_can_give_are_found(do_lower_case, expected):
     assert all(pieces[i] == piece for i, piece in actual)
 
 
-def test_no_entry_of_a_real_vocabulary_that_a_text_gives_is_said_to_be_impossible(shared):
+def test_never_produced_lists_the_whole_words_of_a_real_vocabulary_that_give_other_pieces(shared):
     from pipelines import BertTokenizer
 
     path = str(shared / "vocabs/bert-base-uncased-vocab.txt")

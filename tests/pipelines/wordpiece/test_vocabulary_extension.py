@@ -1,4 +1,4 @@
-"""Extending a vocabulary adds the words that save most in the right places, and moves no other entry."""
+"""An extension puts the words that save most pieces into unused entries, then at the end. No entry moves."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def extend(vocab_file, tmp_path, text, num_words, **more):
 
 def test_words_fill_unused_entries_in_order_then_the_end_and_no_entry_moves(vocab_file, tmp_path):
     extension, pieces = extend(vocab_file, tmp_path, "the fever " * 5 + "rash " * 6 + "ill " * 5, 3)
-    # fever 5 x 4, rash 6 x 3, ill 5 x 2
+    # Pieces saved: fever 5 x 4, rash 6 x 3, ill 5 x 2.
     assert [(added.word, added.count, added.pieces, added.saved) for added in extension.added] == [
         ("fever", 5, 5, 20),
         ("rash", 6, 4, 18),

@@ -13,7 +13,7 @@ TEXT = ["The cat sat on the mat, unaware of the other cats.", "Käse und Brot! �
 
 
 @pytest.mark.parametrize("vocab_size", [60, 77, 200])
-def test_exactly_the_size_asked_for_each_entry_once_and_the_same_every_time(tmp_path, vocab_size):
+def test_learning_gives_the_requested_number_of_entries_whatever_the_order_of_the_text(tmp_path, vocab_size):
     pieces, words = vocabulary_learning.learn_vocabulary([TEXT], vocab_size)
     assert len(pieces) == len(set(pieces)) == vocab_size
     assert tuple(pieces[:5]) == vocabulary.SPECIAL_PIECES
@@ -23,7 +23,7 @@ def test_exactly_the_size_asked_for_each_entry_once_and_the_same_every_time(tmp_
     assert vocabulary.load_vocabulary(tmp_path / "vocab.txt") == pieces
 
 
-def test_text_is_covered_by_what_was_learned_from_it(tmp_path):
+def test_a_learned_vocabulary_covers_its_text(tmp_path):
     for do_lower_case in (True, False):
         pieces, _ = vocabulary_learning.learn_vocabulary([tf.constant(TEXT)], 200, do_lower_case)
         vocabulary.write_vocabulary(pieces, tmp_path / "vocab.txt")
@@ -33,7 +33,7 @@ def test_text_is_covered_by_what_was_learned_from_it(tmp_path):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_no_entry_is_learned_that_no_text_can_give(do_lower_case):
+def test_every_learned_entry_can_occur_in_a_text(do_lower_case):
     text = [*TEXT, "日本語のテキスト, 한국어 문장 и русский текст ÅÉ ǅ"] * 2
     pieces, _ = vocabulary_learning.learn_vocabulary([text], 300, do_lower_case)
     assert not vocabulary.never_produced(pieces, do_lower_case)
@@ -55,12 +55,12 @@ def test_rare_characters_come_before_unused_entries():
     assert pieces.index("☃") < pieces.index("[unused0]")
 
 
-def test_words_over_200_characters_teach_nothing():
+def test_words_over_200_characters_are_counted_and_not_learned():
     pieces, words = vocabulary_learning.learn_vocabulary([["cat " * 3 + "x" * 201 + " " + "y" * 200]], 400)
     assert words == 5 and not any("x" in piece for piece in pieces) and "y" * 200 in pieces
 
 
-def test_no_text_and_no_room_are_refused():
+def test_a_text_without_a_word_and_a_vocab_size_that_is_too_small_are_refused():
     with pytest.raises(DataError, match="no word"):
         vocabulary_learning.learn_vocabulary([[]], 100)
     with pytest.raises(DataError, match="vocab_size 20 has no room"):

@@ -1,4 +1,4 @@
-"""The report's figures equal those counted by hand, and those of the tokenizer on the whole text."""
+"""The figures of a report equal a count by hand and a count of the tokenizer's pieces of the whole text."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def tokenizer(tmp_path):
 
 
 def test_figures_are_those_counted_by_hand(tokenizer):
-    # the cats , un##a##ware 中 [文] α [β] the: 9 words, 12 pieces
+    # the, cat ##s, comma, un ##a ##ware, 中, [UNK] for 文, α, [UNK] for β, the: 9 words, 12 pieces
     report = vocabulary_report.vocabulary_report(tokenizer, [["The cats, unaware", "中文"], ["α β the"]])
     assert (report["words"], report["pieces"], report["unknown_words"]) == (9, 12, 2)
     assert report["pieces_per_word"] == 12 / 9 and report["unknown_piece_share"] == 2 / 12

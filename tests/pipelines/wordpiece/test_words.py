@@ -14,7 +14,7 @@ def test_words_are_those_of_normalization_and_long_ones_are_cut_to_201_character
     assert counted.num_words == 8 and counted.num_dropped == 0
 
 
-def test_rare_words_are_dropped_when_there_is_no_room_and_what_was_lost_is_counted(monkeypatch):
+def test_rare_words_beyond_max_distinct_words_are_dropped_and_the_loss_is_counted(monkeypatch):
     monkeypatch.setattr(words, "_BATCH_BYTES", 100)
     text = [[f"common rare{i}"] for i in range(200)]
     counted = count_words(text, do_lower_case=True, max_distinct_words=30)
@@ -28,7 +28,7 @@ def drawn(documents, max_bytes, seed=1):
     return [b"\n".join(document).decode() for document in sample_documents(documents, max_bytes, seed, counts)], counts
 
 
-def test_a_sample_is_a_function_of_text_and_seed_and_counts_itself():
+def test_a_sample_is_a_function_of_text_and_seed_and_its_counts_are_exact():
     documents = [[f"document {i}", "x" * random.Random(i).randrange(100)] for i in range(300)]
     texts = ["\n".join(document) for document in documents]
     sample, counts = drawn(documents, 5000)
@@ -40,6 +40,6 @@ def test_a_sample_is_a_function_of_text_and_seed_and_counts_itself():
 
 
 @pytest.mark.parametrize("max_bytes", [10**6, 30])
-def test_all_of_a_smaller_text_is_taken_and_one_document_at_least(max_bytes):
+def test_a_text_below_the_limit_is_taken_whole_and_a_sample_has_at_least_one_document(max_bytes):
     documents = [["a" * 40], ["b" * 40]]
     assert len(drawn(documents, max_bytes)[0]) == (2 if max_bytes > 80 else 1)

@@ -36,12 +36,12 @@ def test_each_scheme_is_recognized_read_and_written_as_in_seqeval(references):
         sentences = tags_of(case["sentences"])
         assert entities.scheme_of(sentences) == case["scheme"]
         for tags, expected in zip(sentences, case["entities"], strict=True):
-            found = [(kind, start, last + 1) for kind, start, last in expected]
-            assert entities.spans(tags) == found
-            assert entities.write_tags(found, len(tags), case["scheme"]) == tags
+            entity_spans = [(kind, start, last + 1) for kind, start, last in expected]
+            assert entities.spans(tags) == entity_spans
+            assert entities.write_tags(entity_spans, len(tags), case["scheme"]) == tags
 
 
-def test_tags_of_chinese_words_are_a_scheme_too_with_and_without_types():
+def test_bmes_tags_of_chinese_words_are_recognized_with_and_without_types():
     for tags in ("B-PER M-PER M-PER E-PER S-LOC O B-LOC E-LOC".split(), "B M E S S O B E".split()):
         assert entities.scheme_of([tags]) == "BMES"
         assert entities.write_tags(entities.spans(tags), len(tags), "BMES") == tags
@@ -64,11 +64,11 @@ def test_the_letters_and_the_uses_of_b_decide_the_scheme(sentences, scheme):
     assert entities.scheme_of(tags_of(sentences)) == scheme
 
 
-def test_an_entity_that_reaches_into_the_next_sentence_is_two():
+def test_an_entity_that_reaches_into_the_next_sentence_counts_as_two():
     assert entities.count([["O", "B-PER"], ["I-PER"]], [["O", "B-PER"], ["I-PER"]]) == {"PER": (2, 2, 2)}
 
 
-def test_without_entities_all_figures_are_zero_and_a_half_right_answer_counts_as_such():
+def test_without_entities_all_figures_are_zero_and_an_entity_with_a_wrong_end_counts_as_wrong():
     assert entities.precision_recall_f1(entities.count([["O"]], [["O"]])) == (0, 0, 0)
     counts = entities.count([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG", "B-LOC"]])
     precision, recall, f1 = entities.precision_recall_f1(counts)

@@ -31,8 +31,8 @@ def featurized(*examples, run=RUN):
 
 def test_swag_sets_the_first_sentence_against_the_second_with_each_ending(tmp_path):
     path = written(tmp_path, "val.csv", f'{SWAG},label\n5,v,3,x,"A, b.",He,gold,c.,d.,e.,"f ""g""",2\n')
-    (found,) = read("swag", path)
-    assert found == Example("0", "A, b.", "", ("He c.", "He d.", "He e.", 'He f "g"'), 2, f"{path}:2")
+    (first,) = read("swag", path)
+    assert first == Example("0", "A, b.", "", ("He c.", "He d.", "He e.", 'He f "g"'), 2, f"{path}:2")
     path = written(tmp_path, "test.csv", f"{SWAG}\n5,v,3,x,A.,He,gold,c,d,e,f\n")
     assert read("swag", path, has_labels=False)[0].label is None
     with pytest.raises(UserError, match="test.csv:2: has no column 'label' with the answers"):
@@ -52,7 +52,7 @@ def dream(*dialogues):
     return json.dumps(list(dialogues), indent=1)
 
 
-def asked(question="What?", choice=("x", "y", "z"), answer="y"):
+def query(question="What?", choice=("x", "y", "z"), answer="y"):
     return {"question": question, "choice": list(choice), "answer": answer}
 
 
@@ -60,7 +60,7 @@ def test_dream_asks_each_question_about_the_whole_dialogue(tmp_path):
     path = written(
         tmp_path,
         "dev.json",
-        dream([["M: a", "W: b"], [asked(), asked("Who?", answer="x")], "4-1"], [["M: c"], [asked(answer="z")], "4-2"]),
+        dream([["M: a", "W: b"], [query(), query("Who?", answer="x")], "4-1"], [["M: c"], [query(answer="z")], "4-2"]),
     )
     first, second, third = read("dream", path)
     assert first == Example("4-1-0", "M: a\nW: b", "What?", ("x", "y", "z"), 1, f"{path}:2")
@@ -82,7 +82,7 @@ def test_codah_is_divided_by_the_fold_into_parts_that_share_no_prompt_and_no_end
     written(tmp_path, "full_data.tsv", codah(*(shared.get(number, (f"p {number}",)) for number in range(13))))
 
     def rows(which, fold):
-        return [int(found.guid) for found in split("codah", tmp_path, which, fold=fold)]
+        return [int(one.guid) for one in split("codah", tmp_path, which, fold=fold)]
 
     # Rows 1, 7 and 9 are one group, which comes first. Each other row goes to the smallest part.
     assert rows("test", 0) == [1, 7, 9] and rows("dev", 0) == [0, 5, 11] and rows("train", 0) == [2, 3, 4, 6, 8, 10, 12]
@@ -100,12 +100,12 @@ def test_a_file_of_codah_whose_questions_share_too_many_texts_is_refused(tmp_pat
     assert len(split("codah", tmp_path, "test")) == 9
 
 
-def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
+def test_the_files_of_one_fold_of_codah_are_the_splits(tmp_path):
     for number, which in enumerate(("train", "dev", "test")):
         written(tmp_path, f"fold_0/{which}.tsv", f"o\tHe {which}\ta\tb\tc\td\t{number}\n" * 2)
     for number, which in enumerate(("train", "dev", "test")):
-        found = split("codah", tmp_path / "fold_0", which)
-        assert [one.context for one in found] == [f"He {which}"] * 2 and found[0].label == number
+        examples = split("codah", tmp_path / "fold_0", which)
+        assert [one.context for one in examples] == [f"He {which}"] * 2 and examples[0].label == number
     with pytest.raises(UserError, match="^--fold=1: .*fold_0 is a single fold"):
         split("codah", tmp_path / "fold_0", "dev", fold=1)
     # The file of all examples also contains the training examples of the fold.
@@ -122,7 +122,7 @@ def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
         split("codah", tmp_path, "dev")
 
 
-def test_codah_to_be_answered_needs_no_column_of_labels(tmp_path):
+def test_a_codah_file_to_answer_needs_no_column_of_labels(tmp_path):
     for row in ("o\tA\tb\tc\td\te\n", "o\tA\tb\tc\td\te\t1\n"):
         (example,) = read("codah", written(tmp_path, "some.tsv", row), has_labels=False)
         assert (example.context, example.choices, example.label) == ("A", tuple("bcde"), None)
@@ -145,27 +145,27 @@ def test_codah_to_be_answered_needs_no_column_of_labels(tmp_path):
         (
             "dream",
             "x.json",
-            dream([["a"], [asked(answer="w")], "4-1"]),
+            dream([["a"], [query(answer="w")], "4-1"]),
             ":2: 4-1: the answer 'w' to 'What\\?' is none of 3 choices",
         ),
         (
             "dream",
             "x.json",
-            dream([["a"], [asked(choice=("x", "y"))], "4-1"]),
+            dream([["a"], [query(choice=("x", "y"))], "4-1"]),
             ":2: 4-1: the answer 'y' to 'What\\?' is none of 2 choices",
         ),
         (
             "dream",
             "x.json",
-            dream([["a"], [asked()], "4-1"], [["a"], [{"question": "b"}], "4-2"]),
+            dream([["a"], [query()], "4-1"], [["a"], [{"question": "b"}], "4-2"]),
             r":\d+: expected \[\[turns\], \[\{question, choice, answer\}\], name\]",
         ),
         ("dream", "x.json", '{"data": []}', ":1: is not a JSON array"),
-        ("dream", "x.json", dream([["a"], [asked()], "4-1"])[:-3], r":\d+: is not JSON \("),
+        ("dream", "x.json", dream([["a"], [query()], "4-1"])[:-3], r":\d+: is not JSON \("),
         (
             "dream",
             "x.json",
-            dream([["a"], [asked()], "4-1"])[:-1],
+            dream([["a"], [query()], "4-1"])[:-1],
             r":\d+: the JSON array ends here without its closing \]",
         ),
         ("dream", "x.json", "[]", ": holds no example of task dream"),
@@ -177,7 +177,7 @@ def test_a_fault_is_named_by_file_line_and_reason(tmp_path, task, name, content,
         read(task, path)
 
 
-def test_a_row_is_the_context_against_a_choice_and_a_question_stands_before_it():
+def test_a_row_has_the_context_and_one_choice_and_a_question_stands_before_the_choice():
     features = featurized(example(label=1), example(question="g"))
     assert rows_of(features) == [
         [CLS, *pieces("a b"), SEP, *pieces("c"), SEP],
@@ -189,7 +189,7 @@ def test_a_row_is_the_context_against_a_choice_and_a_question_stands_before_it()
     assert features.labels["labels"].tolist() == [1, 0] and features.notes == []
 
 
-def test_the_context_loses_its_end_first_and_it_is_said_what_was_cut():
+def test_the_context_loses_its_end_first_and_a_note_counts_what_was_cut():
     features = featurized(
         example(context="a b c d e f g h i j k", choices=("c", "d e f")),
         example(),
@@ -215,24 +215,24 @@ def test_a_note_names_the_place_of_a_text_without_tokens(given):
 def test_logits_become_a_position_with_probabilities_that_are_scored_and_listed():
     examples = [example(2), example(0), example(1)]
     logits = np.log(np.array([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.15, 0.05, 0.8]], np.float32)) - 300
-    found = multiple_choice.decode(TASK, examples, None, logits, RUN, ())
-    assert [one["label"] for one in found] == [2, 0, 2]
-    assert found[0]["probabilities"] == pytest.approx([0.1, 0.2, 0.7], abs=1e-4)
-    assert multiple_choice.score(TASK, examples, found, ()) == {"accuracy": pytest.approx(2 / 3)}
-    (mistake,) = multiple_choice.mistakes(TASK, examples, found, 9)
+    predictions = multiple_choice.decode(TASK, examples, None, logits, RUN, ())
+    assert [one["label"] for one in predictions] == [2, 0, 2]
+    assert predictions[0]["probabilities"] == pytest.approx([0.1, 0.2, 0.7], abs=1e-4)
+    assert multiple_choice.score(TASK, examples, predictions, ()) == {"accuracy": pytest.approx(2 / 3)}
+    (mistake,) = multiple_choice.mistakes(TASK, examples, predictions, 9)
     assert mistake == {"place": "dir/dev.csv:2", "sure": 0.8, "predicted": "f", "right": "d e", "text": "a b"}
-    assert multiple_choice.answers(TASK, examples, found, ()) == (
+    assert multiple_choice.answers(TASK, examples, predictions, ()) == (
         [2, 0, 1],
         [2, 0, 2],
         ("choice 1", "choice 2", "choice 3"),
     )
-    json.dumps(found)
+    json.dumps(predictions)
 
 
 def test_the_baseline_is_the_position_that_is_most_often_right():
-    what, found = multiple_choice.baseline(TASK, [example(1), example(2), example(2)], [example()] * 2, ())
+    what, predictions = multiple_choice.baseline(TASK, [example(1), example(2), example(2)], [example()] * 2, ())
     assert what == "always choice 3 of 3, the most frequent"
-    assert found == [{"label": 2, "probabilities": [0.0, 0.0, 1.0]}] * 2
+    assert predictions == [{"label": 2, "probabilities": [0.0, 0.0, 1.0]}] * 2
 
 
 @pytest.mark.parametrize(
@@ -244,16 +244,16 @@ def test_the_baseline_is_the_position_that_is_most_often_right():
         ("hellaswag", "predictions.csv", "annot_id,ending0,ending1,ending2\nq0,0.125,0.25,0.625\n"),
     ],
 )
-def test_predictions_are_written_as_the_leaderboard_takes_them(tmp_path, task, name, content):
-    found = [{"label": 2, "probabilities": [0.125, 0.25, 0.625]}]
-    multiple_choice.write_predictions(registry.find(task), str(tmp_path), [example()], found)
+def test_predictions_are_written_in_the_layout_of_the_leaderboard(tmp_path, task, name, content):
+    predictions = [{"label": 2, "probabilities": [0.125, 0.25, 0.625]}]
+    multiple_choice.write_predictions(registry.find(task), str(tmp_path), [example()], predictions)
     assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == {name: content}
 
 
 def test_predictions_have_the_question_and_the_texts_on_one_line(tmp_path):
-    found = [{"label": 0, "probabilities": [0.5, 0.25, 0.25]}]
-    asked = example(question='what "is"\tit', choices=("one\nline", "b", "c"))
-    multiple_choice.write_predictions(registry.find("dream"), str(tmp_path), [asked], found)
+    predictions = [{"label": 0, "probabilities": [0.5, 0.25, 0.25]}]
+    with_question = example(question='what "is"\tit', choices=("one\nline", "b", "c"))
+    multiple_choice.write_predictions(registry.find("dream"), str(tmp_path), [with_question], predictions)
     assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
         "index\tprediction\tcontext\tquestion\tchoice",
         'q0\t0\ta b\twhat "is" it\tone line',
@@ -271,7 +271,7 @@ def test_each_text_of_the_examples_occurs_once():
     ]
 
 
-def test_the_model_gives_each_choice_a_number_and_learns_which_is_right():
+def test_the_model_gives_each_choice_a_logit_and_learns_which_choice_is_right():
     config = BertConfig(
         vocab_size=31,
         hidden_size=22,
@@ -305,8 +305,8 @@ def test_the_model_gives_each_choice_a_number_and_learns_which_is_right():
 
     losses = [step() for _ in range(30)]
     assert losses[0][1].shape == (7, 3) and float(losses[-1][0]) < 0.1 < float(losses[0][0])
-    found = multiple_choice.decode(TASK, None, features, losses[-1][1].numpy()[:5], RUN, ())
-    assert tuple(one["label"] for one in found) == gold
+    predictions = multiple_choice.decode(TASK, None, features, losses[-1][1].numpy()[:5], RUN, ())
+    assert tuple(one["label"] for one in predictions) == gold
 
 
 def test_the_real_codah_and_dream_have_their_counts_and_no_ending_of_codah_is_in_two_splits(shared):

@@ -54,7 +54,7 @@ def example_of(context, answer=None, question="who was it ?", guid="q"):
 
 
 def logits_for(features, first, last, unit=0, **places):
-    """Logits of one window that make tokens `first` to `last` of the row its best answer."""
+    """Logits of one window with tokens `first` to `last` as its best answer. at_N=x sets both logits of token N."""
     values = np.zeros((features.row_lengths()[unit], 2), np.float32)
     values[first, 0] = values[last, 1] = 5.0
     for place, value in places.items():
@@ -88,8 +88,8 @@ def test_answers_n_best_and_null_odds_are_those_of_google(version, tokenizer, ex
         for eighths, window in zip(GOLDEN["logits"], GOLDEN["features"], strict=True)
         if window["question"] in golden["predictions"]
     ]
-    found = qa.decode(task, kept, qa.featurize(task, kept, tokenizer, RUN, (), has_labels=False), logits, RUN, ())
-    for example, one in zip(kept, found, strict=True):
+    answers = qa.decode(task, kept, qa.featurize(task, kept, tokenizer, RUN, (), has_labels=False), logits, RUN, ())
+    for example, one in zip(kept, answers, strict=True):
         expected = golden["nbest"][example.guid]
         assert one["nbest"] == [
             {**entry, "probability": pytest.approx(entry["probability"], abs=1e-9)} for entry in expected
@@ -99,10 +99,10 @@ def test_answers_n_best_and_null_odds_are_those_of_google(version, tokenizer, ex
             assert example.context.startswith(one["text"], one["start"])
         if version == "2.0":
             assert one["null_odds"] == golden["null_odds"][example.guid]
-    assert version == "1.1" or 0 < sum(not one["text"] for one in found) < len(found)
+    assert version == "1.1" or 0 < sum(not one["text"] for one in answers) < len(answers)
 
 
-def test_an_answer_within_a_word_is_labelled_and_given_without_the_rest_of_it(tokenizer):
+def test_an_answer_within_a_word_is_labelled_and_given_without_the_rest_of_the_word(tokenizer):
     example = example_of("The old, Japanese cafes.", "Japan")
     features = qa.featurize(ONE, [example], tokenizer, RUN, ())
     labels = features.labels["labels"][0]
@@ -111,7 +111,7 @@ def test_an_answer_within_a_word_is_labelled_and_given_without_the_rest_of_it(to
     assert (one["text"], one["start"]) == ("Japan", 9)
 
 
-def test_the_second_of_two_like_answers_is_labelled_where_it_stands(tokenizer):
+def test_the_second_of_two_equal_texts_is_labelled_at_its_own_place(tokenizer):
     example = dataclasses.replace(example_of("old-old cafe", "old"), span=(4, 7))
     features = qa.featurize(ONE, [example], tokenizer, RUN, ())
     assert (features.labels["labels"][0] - len("[CLS] who was it ? [SEP]".split())).tolist() == [2, 2]
@@ -138,7 +138,7 @@ def test_an_answer_is_cut_from_the_text_with_its_case_accents_and_spaces(tokeniz
     assert one["text"] == answer and one["nbest"][0]["text"] == answer
 
 
-def test_an_answer_that_is_in_no_window_as_a_whole_is_said_and_labelled_as_none(tokenizer):
+def test_an_answer_that_no_window_holds_as_a_whole_is_noted_and_labelled_as_no_answer(tokenizer):
     example = example_of("old cafe " * 20 + "at", ("old cafe " * 20).strip())
     features = qa.featurize(ONE, [example], tokenizer, RUN, ())
     assert features.notes[-1] == "1 of 1 answers are in no window as a whole"
@@ -156,7 +156,7 @@ def test_rows_without_room_for_a_text_are_refused(tokenizer):
         qa.featurize(ONE, [example_of("old cafe", "old")], tokenizer, run, ())
 
 
-def test_windows_never_leave_out_a_token_nor_go_beyond_the_text():
+def test_windows_cover_every_token_and_each_token_has_its_max_context_in_one_window():
     for num_tokens in range(40):
         for room, stride in ((7, 3), (7, 7), (7, 11), (1, 1)):
             parts = answer_spans.windows(num_tokens, room, stride)
@@ -192,26 +192,26 @@ def test_the_best_possible_answer_is_given_if_the_best_places_are_all_in_the_que
     assert null["nbest"][0]["text"] == ""
 
 
-def test_one_real_answer_is_kept_to_compare_no_answer_with_even_if_n_best_is_one(tokenizer):
+def test_no_answer_is_compared_with_one_real_answer_even_if_n_best_is_one(tokenizer):
     example = example_of("at old cafe", "old")
     features = qa.featurize(TWO, [example], tokenizer, RUN, ())
-    logits = logits_for(features, 7, 8, at_0=6.5)  # null 13, answer 10
-    found = [
+    logits = logits_for(features, 7, 8, at_0=6.5)  # the score of no answer is 13, of the answer 10
+    answers = [
         qa.decode(
             TWO,
             [example],
             features,
             [logits],
-            dataclasses.replace(RUN, n_best_size=1, null_score_diff_threshold=most),
+            dataclasses.replace(RUN, n_best_size=1, null_score_diff_threshold=threshold),
             (),
         )[0]
-        for most in (0.0, 4.0)
+        for threshold in (0.0, 4.0)
     ]
-    assert [(one["text"], one["not_null"], one["null_odds"]) for one in found] == [
+    assert [(one["text"], one["not_null"], one["null_odds"]) for one in answers] == [
         ("", "old cafe", 3.0),
         ("old cafe", "old cafe", 3.0),
     ]
-    assert [entry["text"] for entry in found[0]["nbest"]] == ["", "old cafe"]
+    assert [entry["text"] for entry in answers[0]["nbest"]] == ["", "old cafe"]
 
 
 def test_a_text_without_tokens_has_no_answer(tokenizer):
@@ -219,24 +219,28 @@ def test_a_text_without_tokens_has_no_answer(tokenizer):
         examples = [example_of("", guid="a"), example_of("old cafe", guid="b")]
         features = qa.featurize(task, examples, tokenizer, RUN, (), has_labels=False)
         logits = [logits_for(features, 0, 0, unit) for unit in range(features.num_units)]
-        found = qa.decode(task, examples, features, logits, RUN, ())
-        assert found[0]["text"] == "" and [entry["text"] for entry in found[0]["nbest"]] == [""]
-        assert found[0]["start"] == -1
-        assert task is ONE or found[0]["null_odds"] == 0.0
+        answers = qa.decode(task, examples, features, logits, RUN, ())
+        assert answers[0]["text"] == "" and [entry["text"] for entry in answers[0]["nbest"]] == [""]
+        assert answers[0]["start"] == -1
+        assert task is ONE or answers[0]["null_odds"] == 0.0
 
 
 def test_a_note_names_the_place_of_the_first_question_or_text_without_tokens(tokenizer):
-    asked = [example_of("paris"), example_of("", guid="no text"), example_of("paris", question=" ", guid="no question")]
-    places = [one.place for one in asked]
-    assert qa.featurize(TWO, asked, tokenizer, RUN, ()).notes == [
+    questions = [
+        example_of("paris"),
+        example_of("", guid="no text"),
+        example_of("paris", question=" ", guid="no question"),
+    ]
+    places = [one.place for one in questions]
+    assert qa.featurize(TWO, questions, tokenizer, RUN, ()).notes == [
         f"2 of 3 have a question or text without a word piece, the first {places[1]}"
     ]
 
 
-def test_no_answer_is_given_where_its_odds_are_above_the_threshold(tokenizer):
+def test_the_answer_is_empty_if_the_null_odds_are_above_the_threshold(tokenizer):
     example = example_of("at old cafe")
     features = qa.featurize(TWO, [example], tokenizer, RUN, ())
-    logits = [logits_for(features, 7, 8, at_0=6.5)]  # null 13, answer 10
+    logits = [logits_for(features, 7, 8, at_0=6.5)]  # the score of no answer is 13, of the answer 10
     for threshold, text in ((0.0, ""), (2.9, ""), (3.0, "old cafe"), (7.0, "old cafe")):
         run = dataclasses.replace(RUN, null_score_diff_threshold=threshold)
         (one,) = qa.decode(TWO, [example], features, logits, run, ())
@@ -244,14 +248,14 @@ def test_no_answer_is_given_where_its_odds_are_above_the_threshold(tokenizer):
         assert one["probability"] == next(entry["probability"] for entry in one["nbest"] if entry["text"] == text)
 
 
-def test_answers_longer_than_the_most_are_not_given(tokenizer):
+def test_answers_longer_than_max_answer_length_are_not_given(tokenizer):
     example = example_of("at old cafe , old cafe", "old cafe , old cafe")
     features = qa.featurize(ONE, [example], tokenizer, RUN, ())
     labels = features.labels["labels"][0]
-    for most, text in ((5, "old cafe , old cafe"), (4, "old")):
+    for max_length, text in ((5, "old cafe , old cafe"), (4, "old")):
         logits = logits_for(features, *labels)
         logits[labels[0], 1] = 1.0
-        run = dataclasses.replace(RUN, max_answer_length=most)
+        run = dataclasses.replace(RUN, max_answer_length=max_length)
         assert qa.decode(ONE, [example], features, [logits], run, ())[0]["text"] == text
 
 
@@ -277,18 +281,20 @@ def answered(examples):
     return kept, predictions_for(kept, given)
 
 
-def test_mistakes_are_the_wrong_answers_the_surest_and_furthest_first(answered):
-    found = qa.mistakes(TWO, *answered, 50)
-    assert [entry["place"].split()[-1] for entry in found] == ["q0-7", "q3-1", "q0-5"]
-    assert (found[0]["right"], found[0]["predicted"]) == ("no answer", "dog")
-    assert (found[1]["right"], found[1]["predicted"], found[1]["f1"]) == ("Ivo Lund", "no answer", 0.0)
-    assert found[1]["text"].startswith("Who wrote the play? | ") and "its author, Ivo Lund, kept" in found[1]["text"]
-    assert 0.5 < found[2]["f1"] < 1.0
+def test_mistakes_are_the_wrong_answers_and_begin_with_high_probability_and_low_f1(answered):
+    mistakes = qa.mistakes(TWO, *answered, 50)
+    assert [entry["place"].split()[-1] for entry in mistakes] == ["q0-7", "q3-1", "q0-5"]
+    assert (mistakes[0]["right"], mistakes[0]["predicted"]) == ("no answer", "dog")
+    assert (mistakes[1]["right"], mistakes[1]["predicted"], mistakes[1]["f1"]) == ("Ivo Lund", "no answer", 0.0)
+    assert (
+        mistakes[1]["text"].startswith("Who wrote the play? | ") and "its author, Ivo Lund, kept" in mistakes[1]["text"]
+    )
+    assert 0.5 < mistakes[2]["f1"] < 1.0
     assert len(qa.mistakes(TWO, *answered, 2)) == 2
-    json.dumps(found)
+    json.dumps(mistakes)
 
 
-def test_the_picture_shows_what_became_of_answers_by_their_length(answered):
+def test_the_picture_shows_the_outcome_of_answers_by_their_length(answered):
     gold, given, names = qa.answers(TWO, *answered, ())
     pairs = [(names[0][right], names[1][one]) for right, one in zip(gold, given, strict=True)]
     assert pairs == [("2 words", "exact"), ("3 to 5", "in part"), ("no answer", "another"), ("2 words", "no answer")]
@@ -300,28 +306,28 @@ def test_the_picture_shows_what_became_of_answers_by_their_length(answered):
     assert qa.answers(ONE, [chinese], predictions_for([chinese], [("北京", 1.0)]), ())[:2] == ([1], [0])
 
 
-def test_scores_and_tuned_threshold_are_of_the_predictions(answered):
+def test_scores_and_the_tuned_threshold_follow_from_the_predictions(answered):
     scores = qa.score(TWO, *answered, ())
     assert list(scores) == list(TWO.metrics)
-    # The best choice is to answer only the first two questions, which have the lowest odds.
     assert scores["exact"] == 0.25 and scores["no_answer_exact"] == 0.0
+    # The best choice is to answer only the first two questions, which have the lowest odds.
     assert qa.tune(*answered) == {"null_score_diff_threshold": -2.0}
     with_answer = [each[:2] for each in answered]
     assert qa.score(ONE, *with_answer, ()) == {"exact": 0.5, "f1": pytest.approx((1 + 2 / 3) / 2)}
 
 
 def test_the_baselines_need_no_model(examples):
-    what, found = qa.baseline(TWO, [], examples, ())
+    what, predictions = qa.baseline(TWO, [], examples, ())
     assert what == "no answer to any question"
-    assert qa.score(TWO, examples, found, ())["f1"] == pytest.approx(3 / 19)
+    assert qa.score(TWO, examples, predictions, ())["f1"] == pytest.approx(3 / 19)
     with_answer = [example for example in examples if example.answers]
-    what, found = qa.baseline(ONE, [], with_answer, ())
-    assert [one["text"] for one in found[:2]] == ["Edda Stone,", "Harrow Point"]
-    assert 0 < qa.score(ONE, with_answer, found, ())["f1"] < 0.5
+    what, predictions = qa.baseline(ONE, [], with_answer, ())
+    assert [one["text"] for one in predictions[:2]] == ["Edda Stone,", "Harrow Point"]
+    assert 0 < qa.score(ONE, with_answer, predictions, ())["f1"] < 0.5
     assert qa.baseline(ONE, [], [example_of("")], ())[1] == [{"text": ""}]
 
 
-def test_predictions_are_written_as_the_official_scripts_read_them(tmp_path, answered):
+def test_predictions_are_written_in_the_layout_of_the_official_scripts(tmp_path, answered):
     qa.write_predictions(TWO, str(tmp_path), *answered)
     read = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()}
     assert sorted(read) == ["nbest_predictions.json", "null_odds.json", "predictions.json"]
@@ -343,7 +349,7 @@ def test_predictions_are_written_as_the_official_scripts_read_them(tmp_path, ans
     assert not (tmp_path / "one" / "null_odds.json").exists()
 
 
-def test_several_languages_are_scored_and_written_each_by_itself_too(tmp_path, answered):
+def test_each_of_several_languages_has_scores_and_names_of_its_own(tmp_path, answered):
     examples, predictions = answered
     examples = [
         dataclasses.replace(example, guid=f"q{number % 2}", group=group)
@@ -357,7 +363,7 @@ def test_several_languages_are_scored_and_written_each_by_itself_too(tmp_path, a
     assert list(written) == ["de:q0", "de:q1", "zh:q0", "zh:q1"]
 
 
-def test_all_texts_are_given_once_for_masked_lm(examples):
+def test_each_text_is_given_once_for_masked_lm(examples):
     texts = qa.texts(examples)
     assert len(texts) == len(set(texts)) == 4 + 19
 
@@ -388,16 +394,16 @@ def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, 
     figures = finetuned(workdir, config, run, VOCABULARY, stream=output)
     threshold = figures["tuned"]["null_score_diff_threshold"]
     assert f"chose the weights: null_score_diff_threshold {threshold:.4f}" in output.getvalue()
-    # A threshold of the user is not tuned.
+    # The run does not tune a threshold that the user gives.
     own = dataclasses.replace(run, null_score_diff_threshold=-3.5, num_train_steps=1)
     assert "tuned" not in finetuned(str(tmp_path / "own"), config, own, VOCABULARY, stream=io.StringIO())
     assert FinetunedRun(str(tmp_path / "own")).run.null_score_diff_threshold == -3.5
     finished = FinetunedRun(workdir)
     assert finished.run.null_score_diff_threshold == threshold != run.null_score_diff_threshold
-    _, _, _, found = finished.evaluate(TEXTS)
+    _, _, _, predictions = finished.evaluate(TEXTS)
     scores, *_ = finished.evaluate(TEXTS, has_chosen=True)
     assert scores == pytest.approx(figures["reported"]["metrics"], abs=1e-6)
-    assert all((one["text"] == "") == (one["null_odds"] > threshold) for one in found)
+    assert all((one["text"] == "") == (one["null_odds"] > threshold) for one in predictions)
     # A low enough threshold leaves every question without an answer.
     answers = tmp_path / "answers"
     subprocess.run(

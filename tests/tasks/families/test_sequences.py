@@ -62,13 +62,13 @@ def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
         (SETS, [(), ()], "dir/dev.tsv: 2 training examples with no label; a task needs labels to tell apart"),
     ],
 )
-def test_training_examples_of_one_kind_only_are_refused(task, labels, message):
+def test_training_examples_with_one_label_or_none_are_refused(task, labels, message):
     with pytest.raises(UserError) as error:
         sequences.label_names(task, examples_of(labels), RUN)
     assert str(error.value) == message
 
 
-def test_pairs_are_cut_to_the_row_and_it_is_said_how_many():
+def test_pairs_are_cut_to_the_row_and_a_note_counts_them():
     examples = Examples(
         [Example("0", "a b c d e f g h", "i j k", "1", "x:2"), Example("1", "a", "", "0", "x:3")], {"odd rows": 1200}
     )
@@ -100,7 +100,7 @@ def test_a_label_that_training_never_saw_is_named_by_file_and_line(task, label):
 
 
 @pytest.mark.parametrize("mode", ["head_tail", "windows", "hierarchical"])
-def test_pairs_are_not_for_long_documents_whether_or_not_they_fit(mode):
+def test_modes_for_long_documents_refuse_pairs_even_if_the_pairs_fit(mode):
     run = FinetuningConfig(max_seq_length=13, long_documents=mode)
     with pytest.raises(UserError, match=f"dir/dev.tsv:2: --long_documents={mode} is for single texts; for pairs"):
         sequences.featurize(CLASSES, examples_of(["no"], text_b="c"), tokenizer(), run, ("no", "yes"))
@@ -115,13 +115,13 @@ def test_heads_follow_from_the_labels_and_the_run():
 
 def test_logits_become_labels_with_probabilities():
     logits = np.log(np.array([[0.2, 0.8], [0.9, 0.1]], np.float32)) + 700
-    found = sequences.decode(CLASSES, None, None, logits, RUN, ("no", "yes"))
-    assert [one["label"] for one in found] == ["yes", "no"]
-    assert found[0]["probabilities"] == {"no": pytest.approx(0.2, abs=1e-4), "yes": pytest.approx(0.8, abs=1e-4)}
-    found = sequences.decode(SETS, None, None, np.array([[-2.0, 0.1, 3.0]], np.float32), RUN, ("a", "b", "c"))
-    assert found[0]["labels"] == ["b", "c"] and found[0]["probabilities"]["a"] == pytest.approx(1 / (1 + np.exp(2)))
+    answers = sequences.decode(CLASSES, None, None, logits, RUN, ("no", "yes"))
+    assert [one["label"] for one in answers] == ["yes", "no"]
+    assert answers[0]["probabilities"] == {"no": pytest.approx(0.2, abs=1e-4), "yes": pytest.approx(0.8, abs=1e-4)}
+    answers = sequences.decode(SETS, None, None, np.array([[-2.0, 0.1, 3.0]], np.float32), RUN, ("a", "b", "c"))
+    assert answers[0]["labels"] == ["b", "c"] and answers[0]["probabilities"]["a"] == pytest.approx(1 / (1 + np.exp(2)))
     assert sequences.decode(NUMBERS, None, None, np.array([[2.5]], np.float32), RUN, ()) == [{"value": 2.5}]
-    json.dumps(found)
+    json.dumps(answers)
 
 
 def test_top_k_scores_are_left_out_if_the_task_has_no_more_than_k_classes():
@@ -143,8 +143,8 @@ def test_examples_of_several_groups_are_scored_together_and_each_group_by_itself
 
 
 def test_sets_and_numbers_have_scores_of_their_own():
-    found = [{"labels": ["a"], "probabilities": {}}, {"labels": [], "probabilities": {}}]
-    scores = sequences.score(SETS, examples_of([("a", "b"), ()]), found, ("a", "b"))
+    predictions = [{"labels": ["a"], "probabilities": {}}, {"labels": [], "probabilities": {}}]
+    scores = sequences.score(SETS, examples_of([("a", "b"), ()]), predictions, ("a", "b"))
     assert scores == {"micro_f1": pytest.approx(2 / 3), "macro_f1": 0.5, "exact_match": 0.5}
     scores = sequences.score(NUMBERS, examples_of([1.0, 2.0, 4.0]), [{"value": value} for value in (1.0, 3.0, 2.0)], ())
     assert scores["spearman"] == pytest.approx(0.5) and scores["negative_rmse"] == pytest.approx(-np.sqrt(5 / 3))
@@ -152,16 +152,21 @@ def test_sets_and_numbers_have_scores_of_their_own():
 
 def test_the_baseline_is_the_most_frequent_answer_of_training():
     training = examples_of(["yes", "no", "yes"])
-    what, found = sequences.baseline(CLASSES, training, examples_of(["no", "no"]), ("no", "yes"))
+    what, answers = sequences.baseline(CLASSES, training, examples_of(["no", "no"]), ("no", "yes"))
     assert (
         what == "always yes"
-        and found == [{"label": "yes", "probabilities": {"no": pytest.approx(1 / 3), "yes": pytest.approx(2 / 3)}}] * 2
+        and answers
+        == [{"label": "yes", "probabilities": {"no": pytest.approx(1 / 3), "yes": pytest.approx(2 / 3)}}] * 2
     )
     assert sequences.baseline(CLASSES, training[:2], training, ("no", "yes"))[0] == "always no"
-    what, found = sequences.baseline(SETS, examples_of([("a", "b"), ("a", "b"), ("c",)]), training[:1], ("a", "b", "c"))
-    assert what == "always a, b" and found == [{"labels": ["a", "b"], "probabilities": {"a": 1.0, "b": 1.0, "c": 0.0}}]
-    what, found = sequences.baseline(NUMBERS, examples_of([1.0, 4.0]), training[:1], ())
-    assert what == "mean of the training values" and found == [{"value": 2.5}]
+    what, answers = sequences.baseline(
+        SETS, examples_of([("a", "b"), ("a", "b"), ("c",)]), training[:1], ("a", "b", "c")
+    )
+    assert what == "always a, b" and answers == [
+        {"labels": ["a", "b"], "probabilities": {"a": 1.0, "b": 1.0, "c": 0.0}}
+    ]
+    what, answers = sequences.baseline(NUMBERS, examples_of([1.0, 4.0]), training[:1], ())
+    assert what == "mean of the training values" and answers == [{"value": 2.5}]
 
 
 def test_the_top_answers_of_the_baseline_are_the_most_frequent_classes():
@@ -170,7 +175,7 @@ def test_the_top_answers_of_the_baseline_are_the_most_frequent_classes():
     assert scores["accuracy"] == pytest.approx(6 / 14) and scores["top_3"] == pytest.approx(13 / 14)
 
 
-def test_the_baseline_of_many_different_answers_takes_no_time():
+def test_the_baseline_is_computed_for_30_000_different_answers():
     training = examples_of([(f"a{number}",) for number in range(30_000)])
     assert sequences.baseline(SETS, training, [], ("a0",))[0] == "always a0"
 
@@ -190,7 +195,7 @@ def test_predictions_are_written_as_index_answer_and_text(tmp_path, task, predic
     assert written.split("\n") == ["index\tprediction\ttext", *lines, ""]
 
 
-def test_predictions_of_pairs_have_both_texts_on_one_line_and_those_for_a_server_have_none(tmp_path):
+def test_predictions_of_pairs_have_both_texts_on_one_line_and_predictions_for_the_server_of_glue_have_none(tmp_path):
     pairs = examples_of([None], text_b="c\td\ne")
     sequences.write_predictions(CLASSES, str(tmp_path), pairs, classes("yes"))
     assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
@@ -214,7 +219,7 @@ def test_predictions_of_pairs_have_both_texts_on_one_line_and_those_for_a_server
         ("classification", "test.tsv", "predictions.tsv"),
     ],
 )
-def test_answers_to_glues_test_files_are_named_as_its_server_wants_them(tmp_path, name, path, file):
+def test_answers_to_the_test_files_of_glue_have_the_file_names_of_its_server(tmp_path, name, path, file):
     examples = [
         dataclasses.replace(one, place=f"{path}:{number}") for number, one in enumerate(examples_of([None]), start=2)
     ]
@@ -234,10 +239,10 @@ def test_answers_to_sts_b_are_from_0_to_5(tmp_path):
     ]
 
 
-def test_mistakes_are_the_wrong_answers_the_surest_first():
+def test_mistakes_are_the_wrong_answers_and_begin_with_the_surest_or_the_largest_error():
     predictions = [*classes("no", "yes", sure=0.6), *classes("no", "no", sure=0.9)]
-    found = sequences.mistakes(CLASSES, examples_of(["yes", "yes", "no", "yes"]), predictions, 50)
-    assert [(one["place"], one["sure"], one["predicted"], one["right"]) for one in found] == [
+    mistakes = sequences.mistakes(CLASSES, examples_of(["yes", "yes", "no", "yes"]), predictions, 50)
+    assert [(one["place"], one["sure"], one["predicted"], one["right"]) for one in mistakes] == [
         ("dir/dev.tsv:5", 0.9, "no", "yes"),
         ("dir/dev.tsv:2", 0.6, "no", "yes"),
     ]
@@ -251,13 +256,13 @@ def test_mistakes_are_the_wrong_answers_the_surest_first():
 
 
 def test_the_picture_of_label_sets_pairs_each_label_with_itself_or_none():
-    found = [{"labels": ["a"]}, {"labels": ["b", "c"]}]
-    gold, predicted, names = sequences.answers(SETS, examples_of([("a", "b"), ("c",)]), found, ("a", "b", "c"))
+    predictions = [{"labels": ["a"]}, {"labels": ["b", "c"]}]
+    gold, predicted, names = sequences.answers(SETS, examples_of([("a", "b"), ("c",)]), predictions, ("a", "b", "c"))
     assert names == ("a", "b", "c", "none")
     assert list(zip(gold, predicted, strict=True)) == [(0, 0), (1, 3), (3, 1), (2, 2)]
 
 
-def test_every_family_has_the_functions_of_this_one():
+def test_every_family_has_the_public_functions_of_sequences():
     modules = (sequences.__name__, sequence_report.__name__)
     wanted = {
         name

@@ -13,19 +13,19 @@ QUESTIONS = GOLDEN["questions"]
 ANSWERS, NOT_NULL, NULL_ODDS = ([one[key] for one in QUESTIONS] for key in ("answers", "not_null", "null_odds"))
 
 
-def test_scores_of_version_1_1_are_the_official_scripts():
+def test_scores_of_version_1_1_are_those_of_the_official_script():
     answered = [one for one in QUESTIONS if one["answers"]]
-    found = squad_scores.scores_1_1([one["answers"] for one in answered], [one["not_null"] for one in answered])
+    scores = squad_scores.scores_1_1([one["answers"] for one in answered], [one["not_null"] for one in answered])
     expected = GOLDEN["1.1"]
     assert 0.2 < expected["exact_match"] < expected["final_f1"] < 0.8
-    assert found == {
+    assert scores == {
         "exact": pytest.approx(expected["exact_match"], abs=1e-12),
         "f1": pytest.approx(expected["final_f1"], abs=1e-12),
     }
 
 
-def test_scores_of_version_2_0_are_the_official_scripts():
-    found = squad_scores.scores_2_0(ANSWERS, [one["given"] for one in QUESTIONS], NOT_NULL, NULL_ODDS)
+def test_scores_of_version_2_0_are_those_of_the_official_script():
+    scores = squad_scores.scores_2_0(ANSWERS, [one["given"] for one in QUESTIONS], NOT_NULL, NULL_ODDS)
     names = {
         "exact": "exact",
         "f1": "f1",
@@ -35,10 +35,10 @@ def test_scores_of_version_2_0_are_the_official_scripts():
     }
     expected = {name: GOLDEN["2.0"][official] for name, official in names.items()}
     expected |= {f"best_{name}": GOLDEN["2.0 best"][f"final_{name}"] for name in ("exact", "f1")}
-    assert found == {name: pytest.approx(value / 100, abs=1e-12) for name, value in expected.items()}
+    assert scores == {name: pytest.approx(value / 100, abs=1e-12) for name, value in expected.items()}
 
 
-def test_nothing_left_of_an_answer_scores_as_each_script_has_it():
+def test_an_answer_without_words_after_normalization_scores_as_in_each_script():
     assert squad_scores.best_of(["the"], "a") == (1.0, 0.0)
     assert squad_scores.best_of_or_none(["the"], "a") == (1.0, 1.0)
     assert squad_scores.best_of_or_none(["--", "two"], "an") == (0.0, 0.0)
@@ -46,7 +46,7 @@ def test_nothing_left_of_an_answer_scores_as_each_script_has_it():
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_the_best_threshold_answers_what_the_official_one_does_and_scores_what_it_promises(which):
+def test_the_best_threshold_gives_the_answers_of_the_official_one_and_the_score_that_it_reports(which):
     name = ("exact", "f1")[which]
     _, threshold = squad_scores.best_threshold(ANSWERS, NOT_NULL, NULL_ODDS, which)
     official = GOLDEN["2.0 best"][f"final_{name}_thresh"]
@@ -72,11 +72,11 @@ def test_the_threshold_is_above_all_odds_if_it_is_best_to_answer_everything():
     assert share == 1.0 and threshold > 5.0
 
 
-def test_a_question_that_nothing_can_answer_costs_no_score():
+def test_an_empty_prediction_for_a_question_without_an_answer_costs_no_score():
     assert squad_scores.best_threshold([(), ("one",)], ["", "one"], [-2.0, 1.0], 0)[0] == 1.0
 
 
-def test_questions_that_all_have_an_answer_have_no_share_of_those_that_have_none():
-    found = squad_scores.scores_2_0([("one",)], ["one"], ["one"], [-1.0])
-    assert "no_answer_exact" not in found and found["has_answer_f1"] == found["f1"] == 1.0
+def test_scores_of_a_kind_of_question_that_does_not_occur_are_left_out():
+    scores = squad_scores.scores_2_0([("one",)], ["one"], ["one"], [-1.0])
+    assert "no_answer_exact" not in scores and scores["has_answer_f1"] == scores["f1"] == 1.0
     assert "has_answer_f1" not in squad_scores.scores_2_0([()], [""], ["one"], np.array([3.0]))

@@ -65,7 +65,7 @@ def decode(features, examples, tags, task=NER, labels=LABELS, **settings):
     return tagging.decode(task, examples, features, logits_for(features, tags, labels), run, labels)
 
 
-def test_a_words_label_is_on_its_first_piece_and_minus_one_on_all_else(tokenizer):
+def test_the_label_of_a_word_is_on_its_first_piece_and_all_other_pieces_have_minus_one(tokenizer):
     features = features_of(tokenizer, [sentence("Anna saw bananas", "B-PER O B-LOC"), sentence("Smith", "I-PER")])
     assert rows_of(features) == [
         ["[CLS]", "anna", "saw", "ba", "##na", "##na", "##s", "[SEP]"],
@@ -77,7 +77,7 @@ def test_a_words_label_is_on_its_first_piece_and_minus_one_on_all_else(tokenizer
     assert features.examples.tolist() == [0, 1] and not features.notes
 
 
-def test_a_word_that_comes_to_no_piece_is_tagged_o_counted_and_keeps_its_place(tokenizer):
+def test_a_word_without_a_piece_is_tagged_o_and_counted_and_keeps_its_place(tokenizer):
     examples = [sentence(["anna", CLEANED_AWAY, "met"], "B-PER I-PER O"), sentence([CLEANED_AWAY])]
     features = features_of(tokenizer, examples)
     assert features.notes == ["2 of 4 words have no word piece and get the tag O, the first train.txt:2"]
@@ -89,7 +89,7 @@ def test_a_word_that_comes_to_no_piece_is_tagged_o_counted_and_keeps_its_place(t
 
 
 @pytest.mark.parametrize("doc_stride, step", [(4, 4), (5, 5), (128, 7)])
-def test_long_sentences_go_in_overlapping_windows(tokenizer, doc_stride, step):
+def test_long_sentences_become_overlapping_windows(tokenizer, doc_stride, step):
     examples = [sentence("anna met ben"), sentence(NUMBERS[:61]), sentence("rome")]
     features = features_of(tokenizer, examples, max_seq_length=16, doc_stride=doc_stride)
     assert features.notes == [f"1 of 3 sentences are longer than 16 tokens and become windows {step} tokens apart"]
@@ -107,7 +107,7 @@ def test_a_word_is_tagged_in_the_window_where_it_has_most_context(tokenizer, doc
     features = features_of(tokenizer, [sentence(words)], max_seq_length=17, doc_stride=doc_stride)
     rows = [row[1:-1] for row in rows_of(features)]
     row_of_token = np.repeat(np.arange(len(rows)), features.row_lengths())
-    found = {
+    windows_by_word = {
         PIECES[features.token_ids[token]]: int(row_of_token[token])
         for token in np.flatnonzero(features.for_decode["words"] >= 0)
     }
@@ -117,7 +117,7 @@ def test_a_word_is_tagged_in_the_window_where_it_has_most_context(tokenizer, doc
             min(row.index(word), len(row) - 1 - row.index(word)) + 0.01 * len(row) if word in row else -1.0
             for row in rows
         ]
-        assert found[word] == context.index(max(context)), word
+        assert windows_by_word[word] == context.index(max(context)), word
 
 
 def test_each_word_is_tagged_once_whatever_the_lengths(tokenizer):
@@ -171,21 +171,26 @@ def test_document_context_takes_whole_words_only(tokenizer):
         ("BILOU", "B-PER L-PER U-PER O B-LOC I-LOC L-LOC"),
     ],
 )
-def test_any_scheme_is_learned_as_the_same_tags_and_written_back_as_it_was(tokenizer, scheme, written):
+def test_any_scheme_is_learned_as_the_same_tags_and_predicted_in_its_own_letters(tokenizer, scheme, written):
     examples = [sentence("anna smith ben in the paris rome", written, scheme)]
     features = features_of(tokenizer, examples)
     trained = "B-PER I-PER B-PER O B-LOC I-LOC I-LOC".split()
     assert [LABELS[label] for label in features.token_labels["token_labels"] if label >= 0] == trained
-    (found,) = decode(features, examples, trained)
-    assert found["tags"] == written.split()
-    assert tagging.score(NER, examples, [found], LABELS) == {"entity_f1": 1, "precision": 1, "recall": 1, "accuracy": 1}
-    assert list(tagging.score(NER, examples, [found], LABELS))[0] == "entity_f1"
+    (prediction,) = decode(features, examples, trained)
+    assert prediction["tags"] == written.split()
+    assert tagging.score(NER, examples, [prediction], LABELS) == {
+        "entity_f1": 1,
+        "precision": 1,
+        "recall": 1,
+        "accuracy": 1,
+    }
+    assert list(tagging.score(NER, examples, [prediction], LABELS))[0] == "entity_f1"
 
 
 def test_entities_are_what_conlleval_reads_in_the_most_probable_tags(tokenizer):
     examples = [sentence("in anna smith paris the rome")]
-    (found,) = decode(features_of(tokenizer, examples), examples, "O I-PER I-PER I-LOC O I-LOC".split())
-    assert found["tags"] == "O B-PER I-PER B-LOC O B-LOC".split()
+    (prediction,) = decode(features_of(tokenizer, examples), examples, "O I-PER I-PER I-LOC O I-LOC".split())
+    assert prediction["tags"] == "O B-PER I-PER B-LOC O B-LOC".split()
 
 
 def test_figures_are_those_of_entities_and_of_words():
@@ -200,7 +205,7 @@ def test_figures_are_those_of_entities_and_of_words():
     assert tagging.score(POS, examples, predictions, LABELS) == {"accuracy": pytest.approx(4 / 6)}
 
 
-def test_labels_of_entities_are_o_and_both_tags_of_each_type_and_others_stand_by_their_number():
+def test_labels_of_entities_are_o_and_both_tags_of_each_type_and_other_labels_are_sorted_by_frequency():
     examples = [sentence("anna met in paris", "S-PER O O S-LOC", "BIOES")]
     assert tagging.label_names(NER, examples, None) == LABELS
     assert tagging.label_names(NER, [sentence("anna met", "B O")], None) == ("O", "B", "I")
@@ -208,7 +213,7 @@ def test_labels_of_entities_are_o_and_both_tags_of_each_type_and_others_stand_by
 
 
 @pytest.mark.parametrize("task, tags, name", [(NER, "O I-LAW", "I-LAW"), (POS, "O NN", "NN")])
-def test_a_tag_that_training_has_not_is_named_by_file_and_line(tokenizer, task, tags, name):
+def test_a_tag_that_is_not_in_the_training_data_is_named_by_file_and_line(tokenizer, task, tags, name):
     with pytest.raises(UserError, match=f"train.txt:8: tag '{name}' is not in the training data; its tags are O"):
         features_of(tokenizer, [sentence("anna", line=3), sentence("met ben", tags, line=7)], task=task)
 
@@ -220,21 +225,21 @@ def test_the_baseline_gives_each_word_its_most_frequent_tag_and_unseen_words_the
         sentence("young", "O"),
         sentence("smith", "B-PER"),
     ]
-    what, (found, other) = tagging.baseline(NER, train, [sentence("anna smith young rome"), sentence("smith")], LABELS)
+    what, (first, second) = tagging.baseline(NER, train, [sentence("anna smith young rome"), sentence("smith")], LABELS)
     assert what == "the most frequent tag of each word in the training data"
-    assert found["tags"] == ["B-PER", "B-PER", "O", "O"]  # smith: I-PER once, B-PER twice
-    assert found["probabilities"] == [1.0, pytest.approx(2 / 3), pytest.approx(2 / 3), None]
-    assert other["tags"] == ["B-PER"]
+    assert first["tags"] == ["B-PER", "B-PER", "O", "O"]  # smith: I-PER once, B-PER twice
+    assert first["probabilities"] == [1.0, pytest.approx(2 / 3), pytest.approx(2 / 3), None]
+    assert second["tags"] == ["B-PER"]
 
 
-def test_answers_are_tag_against_tag_in_the_trained_scheme():
+def test_answers_compare_tags_in_the_trained_scheme():
     examples = [sentence("anna smith in", "B-PER E-PER O", "BIOES")]
-    right, found, names = tagging.answers(NER, examples, [{"tags": ["S-PER", "O", "S-LOC"]}], LABELS)
-    assert [names[at] for at in right] == ["B-PER", "I-PER", "O"]
-    assert [names[at] for at in found] == ["B-PER", "O", "B-LOC"]
+    right, predicted, names = tagging.answers(NER, examples, [{"tags": ["S-PER", "O", "S-LOC"]}], LABELS)
+    assert [names[index] for index in right] == ["B-PER", "I-PER", "O"]
+    assert [names[index] for index in predicted] == ["B-PER", "O", "B-LOC"]
 
 
-def test_mistakes_are_the_sentences_with_the_wrong_word_that_was_surest():
+def test_each_mistake_is_a_sentence_with_its_surest_wrong_word():
     examples = [
         sentence("anna met ben", "B-PER O B-PER"),
         sentence("in rome", "O B-LOC", line=5),
@@ -280,7 +285,7 @@ def write_split(directory, name, count, seed):
         file.write("\n".join(lines))
 
 
-def test_a_run_learns_what_a_look_up_cannot_and_writes_what_conlleval_reads(tmp_path):
+def test_a_run_learns_what_a_look_up_cannot_learn_and_writes_the_layout_of_conlleval(tmp_path):
     write_split(tmp_path, "train.txt", 96, 1)
     write_split(tmp_path, "valid.txt", 24, 2)
     workdir, output = str(tmp_path / "run"), io.StringIO()
@@ -296,16 +301,19 @@ def test_a_run_learns_what_a_look_up_cannot_and_writes_what_conlleval_reads(tmp_
     with open(os.path.join(workdir, "config.json"), encoding="utf-8") as file:
         values = json.load(file)
     assert values["task"] == "token_classification" and values["id2label"]["4"] == "I-PER"
-    found = FinetunedRun(workdir)
-    scores, *_ = found.evaluate(str(tmp_path / "valid.txt"), has_chosen=True)
+    finetuned = FinetunedRun(workdir)
+    scores, *_ = finetuned.evaluate(str(tmp_path / "valid.txt"), has_chosen=True)
     assert scores == pytest.approx(figures["reported"]["metrics"], abs=1e-6)
-    _, examples, _, predictions = found.evaluate(str(tmp_path / "valid.txt"))
-    assert found.write(str(tmp_path / "answers"), examples, predictions) == ["predictions.txt", "probabilities.jsonl"]
+    _, examples, _, predictions = finetuned.evaluate(str(tmp_path / "valid.txt"))
+    assert finetuned.write(str(tmp_path / "answers"), examples, predictions) == [
+        "predictions.txt",
+        "probabilities.jsonl",
+    ]
     lines = (tmp_path / "valid.txt").read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "answers" / "predictions.txt").read_text(encoding="utf-8").splitlines()
     assert [answer.rpartition(" ")[0] for answer in answers] == lines
     (tmp_path / "words.txt").write_text("anna\nmet\nin\nanna\n", encoding="utf-8")
-    found.predict(str(tmp_path / "words.txt"), str(tmp_path / "words"))
+    finetuned.predict(str(tmp_path / "words.txt"), str(tmp_path / "words"))
     answers = (tmp_path / "words" / "predictions.txt").read_text(encoding="utf-8").split()
     assert answers == "anna B-PER met O in O anna B-LOC".split()
 

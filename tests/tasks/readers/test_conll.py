@@ -85,7 +85,7 @@ def test_the_label_column_is_chosen_by_its_number(write):
     assert read(path, "ner", label_column="2")[1].tags == ("B-NP", "I-NP")
 
 
-def test_the_column_of_the_words_is_chosen_by_its_number_and_answers_stand_beside_it(write, tmp_path):
+def test_the_column_of_the_words_is_chosen_by_its_number_and_answers_are_the_last_column(write, tmp_path):
     germeval = "1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n"
     (sentence,) = read(write(germeval), text_columns=("1",), label_column="2")
     assert sentence.words == ("Schartau", "sagte") and sentence.tags == ("B-PER", "O")
@@ -131,7 +131,7 @@ def test_a_number_sign_in_a_sentence_with_too_few_columns_is_no_comment(write):
         read(write("Am NN O\n# O\n"))
 
 
-def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearly_another(write):
+def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_clearly_has_another(write):
     train = "中 B-LOC\n国 E-LOC\n人 S-PER\n"
     path = write(train)
     task = registry.find("ner")
@@ -144,14 +144,14 @@ def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearl
         return read(write(text, "other.txt"), has_labels=has_labels, tag_scheme=tag_scheme)[0].scheme
 
     assert scheme("中\n国\n", False) == "BIOES" and scheme("中\n国\n", False, "auto") == "IOB2"
-    # The tags are chunks, because the file has no column of entities.
+    # The last column of this file has tags of chunks, not of entities, and does not change the scheme.
     assert scheme("Anna I-NP\nran I-VP\n", False, "IOB2") == "IOB2"
     # BMES and BIOES use the same letters if no entity has three characters.
     assert [scheme(train, True, name) for name in ("BMES", "BIOES", "auto")] == ["BMES", "BIOES", "BIOES"]
     assert scheme("Anna B-PER\nSmith I-PER\n", True) == "IOB2" and scheme("Anna I-PER\n", True, "IOB2") == "IOB1"
 
 
-def test_tabs_chinese_characters_and_lines_of_windows_are_read(write):
+def test_tabs_chinese_characters_and_windows_line_ends_are_read(write):
     sentences = read(write(BC5CDR))
     assert sentences[0].words == ("Naloxone", "reverses") and sentences[0].tags == ("I-Entity", "O")
     # An ideographic space is a word here. Two spaces separate columns like one space.
@@ -159,7 +159,7 @@ def test_tabs_chinese_characters_and_lines_of_windows_are_read(write):
     assert sentence.words == ("中", "国", "\u3000") and sentence.tags == ("B-ORG", "I-ORG", "O")
 
 
-def test_conll_u_gives_the_written_words_their_upos_and_on_request_another_column(write):
+def test_conll_u_gives_each_syntactic_word_its_upos_or_on_request_another_column(write):
     path = write(CONLL_U, "es_x-ud-train.conllu")
     sentences = read(path, "pos")
     assert [one.words for one in sentences] == [("Vamos", "nos", "a", "el", "mar"), ("Sí",), ("Sí",)]
@@ -183,7 +183,7 @@ def test_the_files_of_a_split_are_found_under_their_usual_names(write, tmp_path)
         os.remove(path)
 
 
-def test_predictions_are_a_last_column_and_all_else_stands_as_it_did(write, tmp_path):
+def test_predictions_are_a_last_column_and_the_rest_of_the_file_is_unchanged(write, tmp_path):
     path = write(CONLL_2003)
     name, text = written(tmp_path, read(path), ["B-ORG", "O", "O", "B-PER", "B-LOC"])
     assert name == "predictions.txt"
@@ -255,7 +255,7 @@ def test_sentences_without_predictions_are_not_written(write, tmp_path):
     assert written(tmp_path, read(write(CONLL_2003))[:1], ["B-ORG", "O"])[1].endswith("rejects VBZ B-VP O O\n\n")
 
 
-def test_a_labelled_file_to_answer_tells_its_scheme_and_one_with_other_columns_need_not(write):
+def test_a_labelled_file_to_answer_shows_its_scheme_and_columns_without_entities_show_none(write):
     assert read(write("EU S-ORG\nrejects O\n"), has_labels=False)[0].scheme == "BIOES"
     assert read(write("EU NNP\nrejects VBZ\n"), has_labels=False)[0].scheme == "IOB2"
 
@@ -299,7 +299,7 @@ def test_prose_to_answer_is_not_taken_for_columns(write, text):
     assert "plain sentences go into --text_file" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_prose_of_lines_of_unequal_length_is_told_where_it_belongs(write):
+def test_the_error_about_prose_in_lines_of_unequal_length_names_the_option_for_sentences(write):
     with pytest.raises(UserError, match=":2: has 3 columns; expected 5, as the lines before; plain sentences go into"):
         read(write("He was born in Beijing\nShe was too\n"), has_labels=False)
 
@@ -325,7 +325,8 @@ def test_conll_u_without_its_ten_columns_is_refused(write):
         ("conll2003", {"train": 14041, "dev": 3250, "test": 3453}, {"train": 23499, "dev": 5942, "test": 5648}),
         ("scibert/ner/NCBI-disease", {"test": 940}, {"test": 960}),
         ("scibert/ner/bc5cdr", {"test": 4139}, {"test": 9662}),
-        ("chinese/peopledaily", {"dev": 4631}, {"dev": 6192}),  # conlleval 2004-01-26; 11 begin with I-
+        # conlleval of 2004-01-26 counts these entities. 11 of them begin with I-.
+        ("chinese/peopledaily", {"dev": 4631}, {"dev": 6192}),
     ],
 )
 def test_published_data_has_its_known_numbers_of_sentences_and_entities(shared, directory, sentences, entities):
@@ -334,7 +335,7 @@ def test_published_data_has_its_known_numbers_of_sentences_and_entities(shared, 
         pytest.skip(f"../shared/data/tasks/{directory} is missing")
     run = FinetuningConfig(task="ner")
     for split in sentences:
-        found = registry.find("ner").read_split(str(data_dir), split, run)
-        tags = [one.tags for one in found]
-        assert len(found) == sentences[split]
+        examples = registry.find("ner").read_split(str(data_dir), split, run)
+        tags = [one.tags for one in examples]
+        assert len(examples) == sentences[split]
         assert sum(values[0] for values in count(tags, tags).values()) == entities[split]

@@ -25,14 +25,14 @@ def refusal(tmp_path, task, name, content, **settings):
         ("label\tsubject\tbody", ("body", "subject"), ("y", "x")),
     ],
 )
-def test_the_texts_are_in_the_columns_that_are_named_or_usual(tmp_path, header, columns, texts):
+def test_the_texts_come_from_the_named_columns_or_from_the_usual_ones(tmp_path, header, columns, texts):
     path = written(tmp_path, "a.tsv", f"{header}\n1\tx{chr(9) + 'y' if header.count(chr(9)) == 2 else ''}\n")
     (example,) = read("classification", path, text_columns=columns)
     assert (example.text_a, example.text_b, example.label) == (*texts, "1")
     assert example.place == f"{path}:2" and example.guid == "0"
 
 
-def test_columns_that_were_guessed_in_the_training_examples_are_those_of_every_file(tmp_path):
+def test_columns_that_are_guessed_from_the_training_file_are_read_in_every_file(tmp_path):
     task = registry.find("classification")
     written(tmp_path, "train.tsv", "text_a\ttext_b\tlabel\nx\ty\t1\n")
     run = task.settled(FinetuningConfig(task="classification", data_dir=str(tmp_path)))
@@ -45,14 +45,14 @@ def test_columns_that_were_guessed_in_the_training_examples_are_those_of_every_f
     assert task.settled(named) == named
 
 
-def test_json_lines_in_a_txt_are_read_as_scibert_has_them(tmp_path):
+def test_json_lines_in_the_txt_files_of_scibert_are_read(tmp_path):
     for name, label in (("train", "INHIBITOR"), ("dev", "AGONIST"), ("test", "INHIBITOR")):
         written(tmp_path, f"{name}.txt", f'{{"text": "a << b >>", "label": "{label}", "metadata": []}}\n')
         (example,) = split("classification", tmp_path, name)
         assert (example.text_a, example.label) == ("a << b >>", label)
 
 
-def test_other_names_of_files_and_csv_are_found(tmp_path):
+def test_csv_files_and_other_usual_file_names_are_found(tmp_path):
     written(tmp_path, "validation.csv", 'text,label\n"a, b",x\n')
     assert split("classification", tmp_path, "dev")[0].text_a == "a, b"
     with pytest.raises(
@@ -173,7 +173,7 @@ def test_missing_columns_and_more_than_two_columns_are_refused(tmp_path):
     )
 
 
-def test_a_header_alone_is_no_example(tmp_path):
+def test_a_file_with_only_a_header_is_refused(tmp_path):
     assert (
         refusal(tmp_path, "classification", "a.tsv", "text\tlabel\n")
         == "a.tsv: holds no example of task classification"
@@ -190,17 +190,17 @@ def settled(tmp_path, task, name, content, **settings):
     return run, registry.find(task).read_split(str(tmp_path), "train", run)
 
 
-def test_a_table_without_a_head_line_takes_columns_by_number_and_line_1_is_an_example(tmp_path):
+def test_a_table_without_a_header_has_columns_by_number_and_line_1_is_an_example(tmp_path):
     run, examples = settled(tmp_path, "classification", "train.csv", AG_NEWS, text_columns=("1", "2"), label_column="0")
     assert run.header == "no" and [example.label for example in examples] == ["3", "4", "3"]
     assert (examples[0].text_a, examples[0].text_b) == ("Oil, up", "Prices rose.")
     assert examples.notes() == ["line 1 was read as an example, and columns have numbers"]
-    # A file for predictions is read as the training file is.
+    # The reader reads a file for predictions like the training file.
     path = written(tmp_path, "new.csv", '"1","One","line."\n')
     assert len(registry.find("classification").read_file(path, run, has_labels=False)) == 1
 
 
-def test_the_own_files_of_sts_b_are_read_by_number(tmp_path):
+def test_the_original_files_of_sts_b_are_read_with_columns_by_number(tmp_path):
     content = 'news\tMSRpar\t2012\t1\t4.400\tA plane.\tA "jet.\nnews\tMSRpar\t2012\t2\t0.5\tA.\tB.\tsite\tsite\n'
     run, examples = settled(tmp_path, "regression", "train.csv", content, text_columns=("5", "6"), label_column="4")
     assert run.header == "no"
@@ -220,11 +220,11 @@ def test_the_own_files_of_sts_b_are_read_by_number(tmp_path):
         ("multi_label", "rude\ttitle\tthreat\n1\ta\t0\n0\tb\t0\n1\tc\t1\n", ("1",), "0,2"),
     ],
 )
-def test_columns_by_number_are_those_of_a_table_with_a_head_line_too(tmp_path, task, content, columns, label_column):
+def test_columns_by_number_are_valid_for_a_table_with_a_header_too(tmp_path, task, content, columns, label_column):
     run, examples = settled(tmp_path, task, "train.tsv", content, text_columns=columns, label_column=label_column)
-    head = ", ".join(content.partition("\n")[0].split("\t"))
+    header = ", ".join(content.partition("\n")[0].split("\t"))
     assert run.header == "yes" and [example.text_a for example in examples] == ["a", "b", "c"]
-    assert examples.notes() == [f"line 1 was read as the header ({head})"]
+    assert examples.notes() == [f"line 1 was read as the header ({header})"]
     if label_column == "0,2":
         assert sequences.label_names(registry.find(task), examples, run) == ("rude", "threat")
 
@@ -242,7 +242,7 @@ def test_labels_of_every_kind_show_that_line_1_is_an_example(tmp_path, task, con
     assert run.header == "no" and [example.text_a for example in examples] == ["a", "b"]
 
 
-def test_the_head_line_can_be_given_and_a_name_is_no_number(tmp_path):
+def test_the_option_header_overrides_the_guess_and_a_column_name_needs_a_header(tmp_path):
     settings = {"text_columns": ("1",), "label_column": "0"}
     for header, count in (("yes", 2), ("no", 3), ("auto", 2)):
         run, examples = settled(
@@ -253,7 +253,7 @@ def test_the_head_line_can_be_given_and_a_name_is_no_number(tmp_path):
         settled(tmp_path, "classification", "train.tsv", "text\tlabel\na\tx\n", header="no", text_columns=("text",))
 
 
-def test_a_table_without_the_usual_columns_says_that_line_1_was_read_as_the_head(tmp_path):
+def test_the_error_about_missing_columns_says_that_line_1_was_read_as_the_header(tmp_path):
     assert refusal(tmp_path, "classification", "a.csv", AG_NEWS).startswith(
         "a.csv:2: --text_columns is missing; the columns are 3, Oil, up, Prices rose.; line 1 was read as the header; "
     )

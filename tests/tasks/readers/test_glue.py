@@ -101,7 +101,7 @@ def test_the_layouts_cover_every_task():
     assert {task for task, *_ in LAYOUTS} == {task.name for task in registry.glue.TASKS}
 
 
-def test_labels_stand_in_the_order_of_googles_processors():
+def test_labels_have_the_order_of_googles_processors():
     labels = {
         name: sequences.label_names(registry.find(name), [], None) for name in ("cola", "mnli", "snli", "qnli", "rte")
     }
@@ -114,7 +114,7 @@ def test_labels_stand_in_the_order_of_googles_processors():
     }
 
 
-def test_rows_of_inference_without_a_gold_label_are_left_out_counted_and_said(tmp_path):
+def test_rows_of_inference_without_a_gold_label_are_left_out_and_a_note_counts_them(tmp_path):
     header = f"{_MNLI}\tsentence1\tsentence2\tgold_label\n"
     labels = ("neutral", "-", "entailment", "")
     rows = [f"{number}\t1\t1e\tf\t()\t()\t()\t()\ta\tb\t{label}\n" for number, label in enumerate(labels)]
@@ -134,7 +134,7 @@ def test_rows_of_inference_without_a_gold_label_are_left_out_counted_and_said(tm
     assert [example.guid for example in read("snli", written(tmp_path, "snli_1.0_dev.jsonl", rows))] == ["0", "2"]
 
 
-def test_broken_rows_of_qqp_are_left_out_and_counted_and_refused_where_answers_would_shift(tmp_path):
+def test_broken_rows_of_qqp_are_left_out_of_training_and_refused_in_a_file_to_answer(tmp_path):
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     path = written(tmp_path, "train.tsv", f'{header}0\t1\t2\ta\tb\t0\n1\t1\t2\t"a\n"\tb\t0\n2\t1\t2\tc\td\t1\n')
     examples = split("qqp", tmp_path, "train")
@@ -144,7 +144,7 @@ def test_broken_rows_of_qqp_are_left_out_and_counted_and_refused_where_answers_w
         read("qqp", path, has_labels=False)
 
 
-def test_answers_to_several_files_go_to_a_file_each(tmp_path):
+def test_each_of_several_files_gets_its_own_file_of_answers(tmp_path):
     header, rows = f"{_MNLI}\tsentence1\tsentence2\n", "0\t1\t1e\tf\t()\t()\t()\t()\ta\tb\n"
     for name in ("test_matched", "test_mismatched"):
         written(tmp_path, f"{name}.tsv", header + rows)
@@ -190,7 +190,7 @@ def test_the_error_about_a_missing_file_names_the_existing_files(tmp_path):
         split("sst-2", tmp_path, "dve")
 
 
-# (directory, train, dev, test) as in ../shared/README.md.
+# task -> (directory, number of rows in train, dev and test). ../shared/README.md lists most of them.
 COUNTS = {
     "cola": ("CoLA", 8551, 1043, 1063),
     "sst-2": ("SST-2", 67349, 872, 1821),
@@ -202,7 +202,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_the_real_files_of_glue_have_the_counts_that_are_published(shared, name):
+def test_the_real_files_of_glue_have_the_published_counts(shared, name):
     directory, *counts = COUNTS[name]
     task, run = registry.find(name), FinetuningConfig()
     for which, count in zip(("train", "dev", "test"), counts, strict=True):

@@ -56,7 +56,7 @@ def test_xnli_trains_and_chooses_on_one_language_and_scores_all(xnli):
     assert registry.find("xnli").extra_splits(str(xnli)) == ["dev_languages"]
 
 
-def test_without_a_language_all_are_trained_on(xnli, paws_x):
+def test_without_a_language_the_examples_of_all_languages_are_read(xnli, paws_x):
     assert groups(split("xnli", xnli, "train")) == ["de", "en"]
     assert groups(split("xnli", xnli, "dev")) == ["de", "en", "sw"] * 2
     assert groups(split("paws-x", paws_x, "train")) == ["de", "en"]
@@ -71,7 +71,7 @@ def test_paws_x_takes_the_language_from_the_directory(paws_x):
     assert groups(split("paws-x", paws_x / "de", "dev", language="de")) == ["de"]
 
 
-def test_english_is_trained_on_unless_another_language_is_asked_for():
+def test_english_is_the_default_language_of_training():
     assert registry.find("xnli").defaults == registry.find("paws-x").defaults == {"language": "en"}
 
 
@@ -88,7 +88,7 @@ def test_the_error_about_a_missing_language_names_the_existing_languages(xnli, p
         split("paws-x", paws_x / "de", "dev", language="en")
 
 
-def test_glues_english_file_trains_xnli_too(tmp_path):
+def test_the_english_training_file_of_glue_is_read_for_xnli(tmp_path):
     written(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tgold_label\n7\ta\tb\tneutral\n")
     (example,) = split("xnli", tmp_path, "train", language="en")
     assert (example.text_a, example.label, example.group) == ("a", "neutral", "en")
@@ -111,7 +111,7 @@ def test_a_file_to_answer_needs_no_labels_and_keeps_all_languages(xnli):
     assert [example.text_a for example in read("xnli", path, has_labels=False, language="en")] == ["a", "c"]
 
 
-def test_directories_with_the_signs_of_patterns_in_their_names_are_read(tmp_path):
+def test_directories_with_wildcards_in_their_names_are_read(tmp_path):
     written(tmp_path / "x[1]*", "de/dev_2k.tsv", "id\tsentence1\tsentence2\tlabel\n7\ta\tb\t1\n")
     written(tmp_path / "x[1]*", "en/dev_2k.tsv", "id\tsentence1\tsentence2\tlabel\n7\ta\tb\t1\n")
     task = registry.find("paws-x")

@@ -79,7 +79,7 @@ def test_a_message_has_the_thread_and_the_address_of_its_headers(tmp_path):
     assert (third.subject, third.sender) == ("regards: none", "no address")
 
 
-def test_empty_texts_are_examples_and_counted_and_a_text_without_headers_keeps_its_beginning(tmp_path):
+def test_empty_texts_are_examples_and_a_text_without_headers_keeps_its_beginning_and_both_are_counted(tmp_path):
     path = news(tmp_path, "test.jsonl", ("1", "a", message("> one\n")), ("2", "b", "One.\n\nTwo.\n\nThree."))
     examples = read("newsgroups", path)
     assert [example.text_a for example in examples] == ["", "One.\n\nTwo."]
@@ -105,21 +105,22 @@ def test_dev_has_whole_threads_of_the_training_file_and_the_classes_come_in_turn
 
 
 def test_the_baseline_looks_up_the_subject_then_the_sender_and_else_takes_the_most_frequent_class():
-    def said(subject, sender, label=None):
+    def mail(subject, sender, label=None):
         return Message("", "", None, label, "", subject=subject, sender=sender)
 
-    known = [said("s", "x", "a"), said("s", "x", "a"), said("s", "y", "b"), said("t", "y", "c"), said("u", "z", "b")]
-    known += [said("", "", "b")]
-    asked = [said("s", "y"), said("new", "y"), said("new", "z"), said("new", "new"), said("", "")]
-    what, found = newsgroups.look_up(registry.find("newsgroups"), known, asked, ("a", "b", "c"))
+    known = [mail("s", "x", "a"), mail("s", "x", "a"), mail("s", "y", "b"), mail("t", "y", "c"), mail("u", "z", "b")]
+    known += [mail("", "", "b")]
+    queries = [mail("s", "y"), mail("new", "y"), mail("new", "z"), mail("new", "new"), mail("", "")]
+    what, answers = newsgroups.look_up(registry.find("newsgroups"), known, queries, ("a", "b", "c"))
     assert what == "most frequent class of messages with the same subject, or else the same sender"
-    assert [one["label"] for one in found] == ["a", "b", "b", "b", "b"]  # sender y wrote one document of b and one of c
-    assert found[0]["probabilities"] == {"a": 2 / 3, "b": 1 / 3, "c": 0.0}
-    assert found[1]["probabilities"] == {"a": 0.0, "b": 0.5, "c": 0.5}
+    # Sender y wrote one message of class b and one of class c.
+    assert [one["label"] for one in answers] == ["a", "b", "b", "b", "b"]
+    assert answers[0]["probabilities"] == {"a": 2 / 3, "b": 1 / 3, "c": 0.0}
+    assert answers[1]["probabilities"] == {"a": 0.0, "b": 0.5, "c": 0.5}
     assert registry.find("newsgroups").baseline is newsgroups.look_up
 
 
-def test_the_real_newsgroups_have_their_counts_and_their_look_up(shared, tmp_path):
+def test_the_real_newsgroups_have_the_known_counts_and_the_known_score_of_the_baseline(shared, tmp_path):
     with tarfile.open(shared / "data" / "tasks" / "20newsgroups-bydate.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     run, task = FinetuningConfig(), registry.find("newsgroups")
@@ -130,5 +131,5 @@ def test_the_real_newsgroups_have_their_counts_and_their_look_up(shared, tmp_pat
     assert [sum(not one.text_a.strip() for one in part) for part in (everything, test)] == [300, 215]
     labels = task.family.label_names(task, dev, run)
     assert len(labels) == 20
-    _, found = task.baseline(task, everything, test, labels)
-    assert round(task.family.score(task, test, found, labels)["accuracy"], 4) == 0.5903
+    _, answers = task.baseline(task, everything, test, labels)
+    assert round(task.family.score(task, test, answers, labels)["accuracy"], 4) == 0.5903

@@ -39,7 +39,7 @@ def test_a_document_is_title_and_body_with_its_topics(tmp_path):
     assert first.place == f"{path}:2" and second.place == f"{path}:11"
 
 
-def test_entities_are_characters_and_texts_without_parts_are_read_whole(tmp_path):
+def test_entities_become_characters_and_texts_without_title_and_body_are_read_whole(tmp_path):
     path = sgm(
         tmp_path,
         "reut2-000.sgm",
@@ -50,7 +50,7 @@ def test_entities_are_characters_and_texts_without_parts_are_read_whole(tmp_path
     assert [example.text_a for example in read("reuters", path)] == ["A <B> & C", "All of it", ""]
 
 
-def test_a_byte_that_is_no_utf8_is_a_character(tmp_path):
+def test_a_byte_that_is_not_utf8_is_read_as_latin_1(tmp_path):
     content = document(1, text="<TEXT><TITLE>?</TITLE></TEXT>").encode().replace(b"?", b"\xfc")
     path = written(tmp_path, "reut2-017.sgm", content)
     assert read("reuters", path)[0].text_a == "\xfc"
@@ -79,7 +79,7 @@ def titled(number, title, body, lewis="TRAIN"):
     return document(number, lewis=lewis, text=f"<TEXT><TITLE>{title}</TITLE><BODY>{body}</BODY></TEXT>")
 
 
-def test_training_documents_that_begin_alike_are_in_one_part_over_all_files(tmp_path):
+def test_training_documents_with_the_same_beginning_are_in_one_part_across_all_files(tmp_path):
     pairs = [f"{a}{b}" for a in "abcdef" for b in "abcdefghij"]
     lead = " ".join("abcdefghijklmno")
     first = [titled(f"1{at:02}", f"Shr {word} {at}", f"One {word}.") for at, word in enumerate(pairs[:30])]
@@ -94,10 +94,10 @@ def test_training_documents_that_begin_alike_are_in_one_part_over_all_files(tmp_
     assert test == ["99"] and len(dev) == 12 and len(train) == 109
     assert sorted({guid[1:] for guid in dev} | {guid[1:] for guid in train}) == [f"{at:02}" for at in range(60)]
     assert not {guid[1:] for guid in dev} & {guid[1:] for guid in train if guid != "300"}
-    assert "300" in train  # the only document of a topic
+    assert "300" in train  # the only document of topic gold
 
 
-def test_documents_of_numbers_alone_are_not_alike(tmp_path):
+def test_numbers_are_no_part_of_the_beginning_of_a_document(tmp_path):
     assert reuters._beginnings("1,234\n5 6") == set() and reuters._beginnings("") == set()
     assert reuters._beginnings("A 1 b\n2 A b") == {(0, "a b"), (1, "a b")}
 
@@ -134,7 +134,7 @@ def test_the_real_reuters_has_the_counts_and_topics_of_its_modapte_split(shared,
     everything = task.read_file(f"{directory}/reuters21578/reut2-*.sgm", FinetuningConfig())
     by_group = {group: [example for example in everything if example.group == group] for group in ("train", "test")}
     assert len(by_group["train"]) == 7770 and len(by_group["test"]) == 3019 and len(everything) == 10_789
-    # Each of the 90 topics has a document on both sides.
+    # Each of the 90 topics has a document in both parts of the split.
     for examples in by_group.values():
         assert {label for example in examples for label in example.label} == set(reuters.REUTERS_TOPICS)
     assert len(reuters.REUTERS_TOPICS) == 90 and all(example.text_a for example in everything)

@@ -80,7 +80,7 @@ def test_an_answer_that_is_not_in_its_context_is_refused_by_file_and_question(re
         read(question(text, start))
 
 
-def test_each_of_several_answers_is_to_stand_in_the_context(read):
+def test_each_of_several_answers_must_be_in_the_context(read):
     several = question()
     several["answers"] += [{"text": "miller\u00a0Otto", "answer_start": 5}, {"text": "Anna", "answer_start": 12}]
     with pytest.raises(UserError, match="question q1: answer 'Anna' is not at answer_start 12"):
@@ -135,8 +135,8 @@ def test_a_question_is_named_with_the_line_of_its_id(tmp_path, ids):
     lines = path.read_text(encoding="utf-8").split("\n")
     examples = registry.find("squad1").read_file(str(path), RUN, False)
     for example, one in zip(examples, ids, strict=True):
-        (of_id,) = (number for number, line in enumerate(lines, 1) if line.strip() == f'"id": {json.dumps(one)}')
-        assert example.place == f"{path}:{of_id}: question {one}"
+        (id_line,) = (number for number, line in enumerate(lines, 1) if line.strip() == f'"id": {json.dumps(one)}')
+        assert example.place == f"{path}:{id_line}: question {one}"
 
 
 def test_the_error_about_a_repeated_id_names_the_second_line(tmp_path):
@@ -179,7 +179,7 @@ def test_files_are_found_by_their_version_whatever_follows_it(tmp_path):
     assert os.path.basename(task.path(str(tmp_path), "train")) == "train-v1.1.json"
 
 
-def test_the_questions_of_several_languages_are_read_together_and_know_theirs(tmp_path):
+def test_the_questions_of_several_languages_are_read_together_and_keep_their_language(tmp_path):
     content = json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": [question()]}]}]})
     for name in ("de", "zh"):
         (tmp_path / f"xquad.{name}.json").write_text(content, encoding="utf-8")
@@ -187,7 +187,7 @@ def test_the_questions_of_several_languages_are_read_together_and_know_theirs(tm
     assert [(example.guid, example.group) for example in examples] == [("q1", "de"), ("q1", "zh")]
 
 
-def test_several_files_that_fit_alike_are_refused(tmp_path):
+def test_several_files_that_fit_the_same_pattern_are_refused(tmp_path):
     for name in ("dev-v2.0.a.json", "dev-v2.0.b.json"):
         (tmp_path / name).touch()
     with pytest.raises(UserError, match=r"dev-v2.0.a.json, dev-v2.0.b.json all fit dev-v2.0\*.json"):
@@ -195,7 +195,7 @@ def test_several_files_that_fit_alike_are_refused(tmp_path):
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="../shared/data/tasks/squad is missing")
-def test_every_answer_of_the_real_files_stands_where_it_should():
+def test_the_real_files_have_their_known_counts_and_every_first_answer_is_at_its_place():
     counts = {
         "train-v1.1.first-12-articles": ("squad1", 4373, 0),
         "train-v2.0.first-articles": ("squad2", 4719, 348),
@@ -225,7 +225,7 @@ FLAT = [
         ("train.json", "\n".join(map(json.dumps, FLAT))),
     ],
 )
-def test_lists_of_questions_as_hugging_face_has_them_are_read(tmp_path, name, content):
+def test_lists_of_questions_in_the_layout_of_hugging_face_are_read(tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     answered, unanswered = registry.find("squad2").read_split(str(tmp_path), "train", RUN)
     assert (answered.guid, answered.context, answered.answers, answered.span) == ("q1", CONTEXT, ("Otto",), (12, 16))

@@ -31,7 +31,7 @@ def test_a_byte_order_mark_and_carriage_returns_are_dropped_and_only_a_newline_e
     assert rows(tmp_path, "a.tsv", content) == [(2, {"text": "one\u2028still one\x0b\x85", "label": "1"})]
 
 
-def test_empty_fields_are_empty_texts_and_empty_lines_no_rows(tmp_path):
+def test_empty_fields_are_empty_texts_and_empty_lines_are_no_rows(tmp_path):
     assert rows(tmp_path, "a.tsv", "text\tlabel\n\t1\n\n\t\n") == [
         (2, {"text": "", "label": "1"}),
         (4, {"text": "", "label": ""}),
@@ -44,7 +44,7 @@ def test_in_a_table_of_one_column_an_empty_line_is_an_empty_text(tmp_path, name)
     assert rows(tmp_path, name, "text\none\n\ntwo\n") == [(2, {"text": "one"}), (3, {"text": ""}), (4, {"text": "two"})]
 
 
-def test_quoted_fields_of_csv_hold_commas_quotes_and_ends_of_lines_and_their_row_stands_where_it_begins(tmp_path):
+def test_quoted_fields_of_csv_hold_commas_quotes_and_newlines_and_a_row_has_the_number_of_its_first_line(tmp_path):
     content = 'text,label\n"one, ""two""\nthree",1\nfour,0\n'
     assert rows(tmp_path, "a.csv", content) == [
         (2, {"text": 'one, "two"\nthree', "label": "1"}),
@@ -60,7 +60,7 @@ def test_a_field_of_csv_may_be_longer_than_the_module_allows_by_default(tmp_path
 @pytest.mark.parametrize(
     "content, number", [('text,label\none,1\n"two,0\nthree,1\n', 3), ('text,label\n"one" two,1\n', 2)]
 )
-def test_quotes_that_do_not_fit_are_named_by_the_line_where_their_row_begins(tmp_path, content, number):
+def test_faulty_quotes_are_named_by_the_first_line_of_their_row(tmp_path, content, number):
     assert refusal(tmp_path, "a.csv", content).startswith(f"a.csv:{number}: is not CSV (")
 
 
@@ -72,7 +72,7 @@ def test_json_lines_keep_their_values(tmp_path):
     ]
 
 
-def test_a_txt_that_begins_with_a_brace_holds_json_lines_and_else_tabs(tmp_path):
+def test_a_txt_file_that_begins_with_a_brace_holds_json_lines_and_any_other_txt_file_holds_tabs(tmp_path):
     assert rows(tmp_path, "a.txt", '{"text": "one"}\n') == [(1, {"text": "one"})]
     assert rows(tmp_path, "b.txt", "text\tlabel\n{one}\t1\n") == [(2, {"text": "{one}", "label": "1"})]
 
@@ -84,7 +84,7 @@ def test_a_file_that_is_empty_or_blank_has_no_rows(tmp_path, name, content, argu
     assert rows(tmp_path, name, content, **arguments) == []
 
 
-def test_blank_lines_at_the_start_say_nothing_about_columns_quoting_and_json(tmp_path):
+def test_blank_lines_at_the_start_do_not_decide_the_columns_the_quoting_or_the_format(tmp_path):
     labelled = {"text": "a, b", "label": "1"}
     assert rows(tmp_path, "a.tsv", "\n\ntext\tlabel\na, b\t1\n") == [(4, labelled)]
     assert rows(tmp_path, "a.csv", '\n \ntext,label\n"a, b",1\n') == [(4, labelled)]
@@ -95,7 +95,7 @@ def test_blank_lines_at_the_start_say_nothing_about_columns_quoting_and_json(tmp
         (2, {"0": "a", "1": "1"}),
         (4, {"0": "b", "1": "0"}),
     ]
-    # Without header, each line of one column is a text, which may be empty.
+    # Without a header, each line of a table with one column is a text. The text may be empty.
     assert rows(tmp_path, "a.tsv", "\na\n", has_header=False) == [(1, {"0": ""}), (2, {"0": "a"})]
 
 
@@ -129,14 +129,14 @@ def test_a_fault_is_named_by_file_line_and_reason(tmp_path, name, content, messa
     assert refusal(tmp_path, name, content) == message
 
 
-def test_json_nested_beyond_all_sense_is_no_json(tmp_path):
+def test_json_that_is_nested_too_deep_is_refused(tmp_path):
     assert refusal(tmp_path, "a.jsonl", '{"text": ' + "[" * 100_000 + "\n").startswith("a.jsonl:1: is not JSON (")
 
 
-def test_rows_that_are_ragged_can_be_left_out_and_their_lines_known(tmp_path):
+def test_ragged_rows_can_be_left_out_and_their_line_numbers_are_listed(tmp_path):
     ragged = []
-    found = rows(tmp_path, "a.tsv", "text\tlabel\none\t1\ntwo\nthree\t0\t0\nfour\t1\n", ragged=ragged)
-    assert [number for number, _ in found] == [2, 5] and ragged == [3, 4]
+    kept_rows = rows(tmp_path, "a.tsv", "text\tlabel\none\t1\ntwo\nthree\t0\t0\nfour\t1\n", ragged=ragged)
+    assert [number for number, _ in kept_rows] == [2, 5] and ragged == [3, 4]
 
 
 def test_a_file_without_header_takes_given_columns_and_one_with_a_header_keeps_its_own(tmp_path):
@@ -149,7 +149,7 @@ def test_a_file_without_header_takes_given_columns_and_one_with_a_header_keeps_i
     ]
 
 
-def test_a_column_that_is_missing_is_named_beside_the_nearest():
+def test_the_error_about_a_missing_column_suggests_the_nearest_name():
     with pytest.raises(UserError, match="a.tsv:7: has no column 'text': did you mean 'texts'?"):
         column_of("a.tsv", 7, {"texts": "", "label": ""}, "text")
     with pytest.raises(UserError, match="a.tsv:7: column 'text' is '3'; expected text"):
@@ -168,11 +168,11 @@ def test_a_csv_with_tabs_and_without_commas_in_line_1_has_tabs_and_no_quoting(tm
 
 
 def test_rows_without_header_may_have_more_fields_than_line_1(tmp_path):
-    found = rows(tmp_path, "a.tsv", "a\t1\n\nb\t2\tsource\nc\n", has_header=False)
-    assert found == [(1, {"0": "a", "1": "1"}), (3, {"0": "b", "1": "2", "2": "source"}), (4, {"0": "c"})]
+    numbered_rows = rows(tmp_path, "a.tsv", "a\t1\n\nb\t2\tsource\nc\n", has_header=False)
+    assert numbered_rows == [(1, {"0": "a", "1": "1"}), (3, {"0": "b", "1": "2", "2": "source"}), (4, {"0": "c"})]
 
 
-def test_a_missing_column_says_that_line_1_was_read_as_the_head_and_shortens_long_texts(tmp_path):
+def test_the_error_about_a_missing_column_says_that_line_1_was_read_as_the_header_and_shortens_long_texts(tmp_path):
     ((number, row),) = rows(tmp_path, "a.csv", f'"3","{"w" * 99}"\n"4","news"\n')
     with pytest.raises(UserError) as error:
         column_of("a.csv", number, row, "text")

@@ -77,7 +77,7 @@ def steps_of(optimizer_class, path, num_steps=7, **arguments):
     return values, initial.astype(np.float64), gradients.astype(np.float64)
 
 
-def test_bias_correction_is_that_of_kingma_and_ba_with_epsilon_beside_the_corrected_root():
+def test_bias_correction_is_that_of_kingma_and_ba_with_epsilon_added_to_the_corrected_root():
     values, weights, gradients = steps_of(AdamWeightDecay, "layer/kernel", bias_correction=True, epsilon=1e-2)
     m = v = 0.0
     for step, (gradient, after) in enumerate(zip(gradients, values, strict=True), start=1):
@@ -88,7 +88,7 @@ def test_bias_correction_is_that_of_kingma_and_ba_with_epsilon_beside_the_correc
 
 
 @pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb, Muon, Adafactor])
-def test_the_running_mean_is_one_of_the_weights_after_each_update_that_was_made(kind):
+def test_the_running_mean_counts_the_weights_only_after_updates_that_were_made(kind):
     paths = ("encoder/layer_0/output/kernel", "encoder/layer_1/output/bias", "late/kernel")
     variables = {path: tf.Variable(np.random.RandomState(5).normal(size=(5, 6)), dtype=tf.float32) for path in paths}
     optimizer = kind(variables)
@@ -104,17 +104,19 @@ def test_the_running_mean_is_one_of_the_weights_after_each_update_that_was_made(
         step_of(tf.fill([5, 6], float(step)), tf.constant(step), tf.constant(is_good))
         weights.append({path: variable.numpy() for path, variable in variables.items()})
     for path in paths:
-        made = [1, 2, 4, 5] if path != "late/kernel" else [4, 5]
-        shares = np.array([0.75**age for age in reversed(range(len(made)))])
-        expected[path] = np.tensordot(shares / shares.sum(), np.array([weights[step][path] for step in made]), 1)
+        update_steps = [1, 2, 4, 5] if path != "late/kernel" else [4, 5]
+        shares = np.array([0.75**age for age in reversed(range(len(update_steps)))])
+        expected[path] = np.tensordot(
+            shares / shares.sum(), np.array([weights[step][path] for step in update_steps]), 1
+        )
     with pytest.raises(UserError), optimizer.averaged_weights():
         for path in paths:
             np.testing.assert_allclose(variables[path], expected[path], rtol=1e-5, atol=1e-7)
-        raise UserError("what is raised meanwhile leaves no means behind")
+        raise UserError("an error inside the block restores the weights too")
     assert all(np.array_equal(variables[path], weights[-1][path]) for path in paths)
 
 
-def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_value_apart():
+def test_lamb_scales_each_matrix_by_its_trust_ratio_and_splits_query_key_and_value():
     for path, parts in (
         ("layer/kernel", 1),
         ("encoder/layer_0/attention/query_key_value/kernel", 3),
@@ -160,8 +162,8 @@ def assert_equal_to_keras_own(make_ours, make_theirs, cases, num_steps, atol):
         assert np.abs(variable.numpy() - initial).max() > 0.02
 
 
-def test_adafactor_equals_keras_own_and_takes_query_key_and_value_apart():
-    # Gradients of such sizes clip some updates.
+def test_adafactor_equals_that_of_keras_and_splits_query_key_and_value():
+    # Some gradients are so large that Adafactor clips their updates.
     assert_equal_to_keras_own(
         lambda variables: Adafactor(variables, weight_decay_rate=0.0),
         lambda: keras.optimizers.Adafactor(0.02, relative_step=False),
@@ -171,7 +173,7 @@ def test_adafactor_equals_keras_own_and_takes_query_key_and_value_apart():
     )
 
 
-def test_muon_equals_keras_own_and_takes_query_key_and_value_apart():
+def test_muon_equals_that_of_keras_and_splits_query_key_and_value():
     assert_equal_to_keras_own(
         lambda variables: Muon(variables, weight_decay_rate=0.1),
         lambda: keras.optimizers.Muon(0.02, weight_decay=0.1),
@@ -185,7 +187,7 @@ def test_muon_equals_keras_own_and_takes_query_key_and_value_apart():
     )
 
 
-def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
+def test_muon_equals_adamw_for_all_weights_but_the_matrices_of_layers():
     paths = [
         "encoder/embeddings/word_embeddings",
         "masked_lm/transform/kernel",
@@ -205,7 +207,7 @@ def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
     assert [np.array_equal(adam, muon) for adam, muon in zip(*results, strict=True)] == [True, True, True, False]
 
 
-def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
+def test_orthogonalized_keeps_singular_vectors_and_brings_singular_values_near_1():
     generator = np.random.RandomState(8)
     matrices = generator.normal(size=(2, 7, 12)) * [[[1.0]], [[1e-6]]]
     for values, dtype, error in (
@@ -216,9 +218,9 @@ def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
         result = orthogonalized(tf.constant(values, tf.float32), dtype).numpy()
         assert result.dtype == np.float32
         left, _, right = np.linalg.svd(values, full_matrices=False)
-        sizes = np.einsum("mrk,mrc,mkc->mk", left, result, right)
-        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), result, atol=error)
-        assert 0.65 < sizes.min() and sizes.max() < 1.25
+        singular_values = np.einsum("mrk,mrc,mkc->mk", left, result, right)
+        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, singular_values, right), result, atol=error)
+        assert 0.65 < singular_values.min() and singular_values.max() < 1.25
     assert not orthogonalized(tf.zeros([1, 3, 4])).numpy().any()
 
 
@@ -250,7 +252,7 @@ def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
     assert np.abs(one[0] - initial["a/query_key_value/kernel"]).max() > 0.1
 
 
-def test_adafactor_keeps_next_to_nothing_of_a_matrix():
+def test_adafactor_keeps_one_number_for_each_row_and_each_column_of_a_matrix():
     optimizer = Adafactor({"a/kernel": tf.Variable(tf.zeros([31, 17])), "a/bias": tf.Variable(tf.zeros([17]))})
     sizes = {
         name: {path: int(tf.size(slot)) for path, slot in slots.items()} for name, slots in optimizer.slots.items()
@@ -263,7 +265,7 @@ def test_adafactor_keeps_next_to_nothing_of_a_matrix():
     }
 
 
-def test_bias_correction_is_refused_where_there_is_nothing_to_correct():
+def test_bias_correction_is_refused_for_adafactor():
     with pytest.raises(UserError, match="--bias_correction is for adamw, lamb and muon"):
         PretrainingConfig(optimizer="adafactor", bias_correction=True)
 
@@ -287,7 +289,7 @@ def test_a_step_that_is_not_good_changes_neither_weights_nor_slots(kind):
     "kind, arguments",
     [(AdamWeightDecay, {"bias_correction": True}), (Lamb, {"bias_correction": True}), (Muon, {}), (Adafactor, {})],
 )
-def test_the_norm_of_the_update_is_that_of_what_changed(kind, arguments):
+def test_the_update_norm_is_the_norm_of_the_change_of_the_weights(kind, arguments):
     variables = {
         "layer_0/kernel": tf.Variable(np.random.RandomState(1).normal(size=(5, 6)).astype(np.float32)),
         "layer_0/bias": tf.Variable(tf.ones([6])),
@@ -333,7 +335,7 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
         (Adafactor, {}),
     ],
 )
-def test_what_thaws_later_takes_the_steps_that_it_would_have_taken_from_the_beginning(kind, arguments):
+def test_a_weight_that_thaws_later_takes_the_same_steps_as_one_trained_from_the_beginning(kind, arguments):
     gradients = np.random.RandomState(5).normal(size=(4, 3, 7)).astype(np.float32)
     weights, norms = [], []
     for first in (0, 280):
@@ -348,7 +350,7 @@ def test_what_thaws_later_takes_the_steps_that_it_would_have_taken_from_the_begi
     np.testing.assert_array_equal(*norms)
 
 
-def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
+def test_a_frozen_weight_does_not_count_in_the_gradient_norm():
     optimizer = AdamWeightDecay({"low": tf.Variable([1.0]), "high": tf.Variable([1.0])})
     optimizer.first_steps = {"low": 3, "high": 0}
     gradients = [tf.constant([4.0]), tf.constant([3.0])]
@@ -361,7 +363,7 @@ def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
     "kind, arguments",
     [(AdamWeightDecay, {}), (AdamWeightDecay, {"bias_correction": True}), (Lamb, {}), (Muon, {}), (Adafactor, {})],
 )
-def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, make_strategy):
+def test_a_compiled_update_equals_an_update_by_plain_ops(kind, arguments, make_strategy):
     generator = np.random.RandomState(7)
     shapes = {
         "a/layer_0/query_key_value/kernel": (4, 9),

@@ -31,17 +31,17 @@ def rates(schedule, steps, **changes):
         ("warmup_stable_decay", [0.0, 1.0, 2.0, 2.0, 0.0]),
     ],
 )
-def test_the_rate_at_the_beginning_within_and_after_the_warm_up_and_at_the_end(schedule, expected):
+def test_each_schedule_gives_the_expected_rate_during_and_after_the_warm_up_and_at_the_end(schedule, expected):
     np.testing.assert_allclose(rates(schedule, [0, 10, 20, 60, 100]), expected, atol=1e-6)
 
 
-def test_powers_and_shares_are_arguments():
+def test_decay_power_and_decay_share_shape_the_decay():
     np.testing.assert_allclose(rates("polynomial", [60], decay_power=2.0), [2.0 * 0.4**2], rtol=1e-6)
     np.testing.assert_allclose(rates("warmup_stable_decay", [50, 75], decay_share=0.5), [2.0, 1.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_with_a_time_budget_the_clock_counts_and_not_the_steps(schedule):
+def test_a_run_with_a_time_budget_follows_the_clock_and_not_the_steps(schedule):
     run = PretrainingConfig(
         learning_rate=2.0, num_warmup_steps=20, num_train_steps=100, train_minutes=5, learning_rate_schedule=schedule
     )
