@@ -65,6 +65,7 @@ def main(arguments):
     results = Notes(os.path.join(directory, "results.json"))
     for part in _AGAIN.value:
         results.pop(part, None)
+        results.keep()
         shutil.rmtree(os.path.join(directory, part), ignore_errors=True)
     with CommandServer() as server:
         for part in _PARTS.value:

@@ -63,19 +63,7 @@ def make_step(rows, length, which, size):
         return masked + cross_entropy(model.cls.seq_relationship(outputs.pooler_output).float(), next_sentence)
 
     compiled = torch.compile(loss_of)
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
-    optimizer = torch.optim.AdamW(
-        [
-            {
-                "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
-                "weight_decay": 0.01 * decayed,
-            }
-            for decayed in (True, False)
-        ],
-        lr=1e-4,
-        eps=1e-6,
-        fused=True,
-    )
+    optimizer = _optimizer(model)
 
     def step():
         optimizer.zero_grad()
@@ -87,6 +75,23 @@ def make_step(rows, length, which, size):
         return loss
 
     return step
+
+
+def _optimizer(model):
+    """AdamW with the decay of BERT: none for biases and LayerNorm."""
+    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
+    return torch.optim.AdamW(
+        [
+            {
+                "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
+                "weight_decay": 0.01 * decayed,
+            }
+            for decayed in (True, False)
+        ],
+        lr=1e-4,
+        eps=1e-6,
+        fused=True,
+    )
 
 
 def _batch(rows, length):
