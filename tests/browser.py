@@ -45,7 +45,7 @@ class Page:
             if await self.evaluate(f"Boolean({script})"):
                 return
             await asyncio.sleep(0.02)
-        raise AssertionError(f"never true: {script}\n{await self.evaluate('document.body.innerText')}")
+        raise AssertionError(f"not true within {seconds} s: {script}\n{await self.evaluate('document.body.innerText')}")
 
     async def open(self, url: str) -> None:
         """Loads a page."""
@@ -75,7 +75,7 @@ class Page:
 
 @contextlib.asynccontextmanager
 async def open_page(profile: str, width: int = 1000, height: int = 900, dark: bool = False) -> AsyncIterator[Page]:
-    """Starts a browser and gives a Page within the block.
+    """Starts a browser, gives a Page within the block, and ends the browser after it.
 
     Args:
         profile: an empty directory.

@@ -6,7 +6,7 @@ import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # the commands set it too
-# Without optimization by LLVM, XLA compiles in half the time. The programs of tests run so briefly that it pays.
+# Without optimization by LLVM, XLA compiles in half the time. The programs of tests run briefly, so this saves time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import pytest
@@ -17,7 +17,7 @@ SHARED = pathlib.Path(__file__).parents[2] / "shared"
 
 
 def pytest_sessionstart(session):
-    """Makes two devices of one CPU for tests of strategies, before TensorFlow starts its devices."""
+    """Makes logical devices of one CPU for tests of strategies, before TensorFlow starts its devices."""
     if is_xdist_controller(session):
         return  # the controller runs no test, and importing TensorFlow takes as long as ten tests
     import tensorflow as tf
@@ -48,5 +48,5 @@ def golden():
 def shared():
     """The folder of real vocabularies, texts and weights next to the project. The repository does not contain it."""
     if not (SHARED / "vocabs").is_dir():
-        pytest.skip("the folder of shared data is not beside the project")
+        pytest.skip(f"{SHARED}/vocabs does not exist; this test needs its vocabularies")
     return SHARED

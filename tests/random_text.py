@@ -479,7 +479,7 @@ def code_point_contexts(code: int) -> tuple[str, ...]:
 
 
 def character_vocabulary() -> list[str]:
-    """A vocabulary with two entries for each code point: the start of a word, and within a word (##).
+    """A vocabulary with two entries for each code point: one starts a word, and the other (##) continues it.
 
     It has all code points of planes 0 and 1, the tags, and samples of the other planes, which are uniform. A published
     vocabulary turns a word with one rare character into [UNK], which hides the other characters. With this vocabulary

@@ -1,4 +1,4 @@
-"""The site of the documentation: every page has a place in mkdocs.yml, and links out of docs are checked."""
+"""The documentation site: mkdocs.yml lists every page, and the build checks links to files outside docs."""
 
 import itertools
 import logging
@@ -13,8 +13,8 @@ _ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
 
 def test_every_page_has_one_place_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    named = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", navigation, re.M)
-    assert sorted(named) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md"))
+    listed = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", navigation, re.M)
+    assert sorted(listed) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md"))
 
 
 def test_the_site_shows_lists_and_tables_as_the_repository_does():
@@ -30,7 +30,7 @@ def test_the_site_shows_lists_and_tables_as_the_repository_does():
     assert not faults
 
 
-def test_a_link_out_of_docs_is_text_on_the_site_and_a_dead_one_is_reported(tmp_path, caplog):
+def test_a_link_out_of_docs_becomes_text_on_the_site_and_a_broken_link_is_reported(tmp_path, caplog):
     caplog.set_level(logging.WARNING, logger="mkdocs.hooks.repository_links")  # commands raise the level of all loggers
     docs = tmp_path / "docs"
     (docs / "results").mkdir(parents=True)

@@ -10,7 +10,7 @@ from keras_bert_app.files import check_in_folder, read_json, read_whole
 
 
 @pytest.mark.parametrize(
-    "content, named",
+    "content, message",
     [
         (b'{"a": ' + b"1" * 5000 + b"}", "is not JSON that can be read (ValueError"),
         (b"[" * 100_000, "is not JSON that can be read (RecursionError"),
@@ -20,12 +20,12 @@ from keras_bert_app.files import check_in_folder, read_json, read_whole
         (None, "cannot be read (No such file or directory)"),
     ],
 )
-def test_what_is_no_json_object_is_refused_in_one_line(tmp_path, content, named):
+def test_a_path_without_a_json_object_is_refused_in_one_line(tmp_path, content, message):
     if content is not None:
         (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(UserError) as refused:
         read_json(tmp_path / "x.json")
-    assert named in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 400
+    assert message in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
 def test_a_sparse_file_of_gigabytes_is_refused_before_it_is_read(tmp_path):
@@ -49,7 +49,7 @@ def test_a_pipe_that_the_user_named_is_read_up_to_the_limit(tmp_path, size, limi
     writer.join()
 
 
-def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
+def test_a_link_out_of_the_folder_and_a_path_that_is_no_plain_file_are_refused(tmp_path):
     folder = tmp_path / "models--X" / "snapshots" / "abc"
     blobs = tmp_path / "models--X" / "blobs"
     (folder / "assets").mkdir(parents=True)
@@ -68,7 +68,7 @@ def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
     for name in ("plain", "assets/inner", "within", "cached", "not there"):
         check_in_folder(folder / name, folder)
         check_in_folder(tmp_path / "latest" / name, tmp_path / "latest")
-    for name, named in (
+    for name, message in (
         ("out", "leads out of the directory"),
         ("cached_out", "leads out of the directory"),
         ("dangling", "is not a regular file"),
@@ -76,5 +76,5 @@ def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
         ("pipe", "is not a regular file"),
         ("assets", "is not a regular file"),
     ):
-        with pytest.raises(UserError, match=named):
+        with pytest.raises(UserError, match=message):
             check_in_folder(folder / name, folder)

@@ -1,4 +1,4 @@
-"""The structure of the sources: the list of modules, their layers, and imports that point one way."""
+"""The structure of the sources: the list of modules, their layers, and imports from earlier layers only."""
 
 import ast
 import collections
@@ -10,8 +10,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# Folder -> its modules. A module imports from its own folder's top-level package and from earlier layers.
-# Add each new module here.
+# Folder -> its modules. A module imports from its own unit (see `unit`) and from earlier layers. The modules of the
+# first layer may import each other. Add each new module here.
 LAYERS = [
     # the standard library only
     {
@@ -149,14 +149,14 @@ LAYERS = [
 
 MOST_LAYERS = 10
 MOST_LINES = 60
-# Straight scripts that write golden values.
+# These functions are the whole program of a script that writes golden values.
 LONGER_FUNCTIONS = {"tests/golden/generate_squad.py main", "tests/golden/generate_model_garden.py write"}
 MOST_NAMES_AT_THE_TOP = 20
 SOURCES = sorted(path for top in ("pipelines", "keras_bert_app") for path in (ROOT / top).rglob("*.py"))
 PACKAGE_FILES = ("__init__", "__main__")
-# Modules at the top of pipelines are below everything. Only ragged needs TensorFlow.
+# The modules directly in pipelines belong to the first layer. Among them only ragged needs TensorFlow.
 FOLDER_LAYER = {folder: number for number, layer in enumerate(LAYERS) for folder in layer}
-# The packages promise these names and load them on first use.
+# These files name modules of later layers, and import them on first use.
 LAZY = {"keras_bert_app/__init__.py", "pipelines/__init__.py", "keras_bert_app/__main__.py"}
 
 
@@ -170,7 +170,7 @@ def imported_modules(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide what depends on what"
+            assert node.level == 0, f"{path}: has a relative import; expected the full name of the module"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
@@ -183,21 +183,21 @@ def folder_of_import(name):
 
 
 def unit(folder):
-    """The unit with free imports within it: pipelines, or a folder of keras_bert_app with its subfolders."""
+    """The folders that import each other freely: pipelines, or a folder of keras_bert_app with its subfolders."""
     parts = folder.split(".")
     return parts[0] if parts[0] == "pipelines" else ".".join(parts[:2])
 
 
 def test_every_module_is_listed_once():
-    found = collections.defaultdict(set)
+    present = collections.defaultdict(set)
     for path in SOURCES:
         if path.stem not in PACKAGE_FILES and not path.parent.name.startswith("page"):
-            found[folder_of(path)].add(path.stem)
+            present[folder_of(path)].add(path.stem)
     listed = {folder: set(names.split()) for layer in LAYERS for folder, names in layer.items()}
-    assert dict(found) == listed
+    assert dict(present) == listed
 
 
-def test_there_are_few_layers_and_few_names_at_the_top():
+def test_the_layers_and_the_top_names_of_the_package_stay_few():
     assert len(LAYERS) <= MOST_LAYERS
     names = [path.name for path in (ROOT / "keras_bert_app").iterdir() if path.name != "__pycache__"]
     assert len(names) <= MOST_NAMES_AT_THE_TOP
@@ -215,7 +215,7 @@ def test_no_module_name_occurs_twice():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_from_its_own_folder_and_earlier_layers(path):
+def test_a_file_imports_from_its_own_unit_and_earlier_layers(path):
     if path.relative_to(ROOT).as_posix() in LAZY:
         return
     folder = next(name for name in (folder_of(path), folder_of(path).rpartition(".")[0]) if name in FOLDER_LAYER)
@@ -224,8 +224,8 @@ def test_a_file_imports_from_its_own_folder_and_earlier_layers(path):
         if other is None or unit(other) == unit(folder):
             continue
         assert not folder.startswith("pipelines"), f"{path}: pipelines never imports the application ({name})"
-        lowest = FOLDER_LAYER[folder] == FOLDER_LAYER[other] == 0
-        assert FOLDER_LAYER[other] < FOLDER_LAYER[folder] or lowest, f"{path}: imports {name} of a later layer"
+        are_both_first = FOLDER_LAYER[folder] == FOLDER_LAYER[other] == 0
+        assert FOLDER_LAYER[other] < FOLDER_LAYER[folder] or are_both_first, f"{path}: imports {name} of a later layer"
 
 
 @pytest.mark.parametrize("folder", ["keras_bert_app/config", "keras_bert_app/recipes", "keras_bert_app/estimation"])

@@ -1,4 +1,4 @@
-"""The functions for callers from Python: every block of docs/python.md runs, and errors name arguments."""
+"""The functions for Python programs: every block of docs/python.md runs, and errors name arguments."""
 
 import importlib.util
 import pathlib
@@ -34,8 +34,8 @@ def directory(tmp_path_factory):
     generator = np.random.default_rng(0)
     tensors = {path: generator.normal(0.0, 0.2, shape).astype(np.float32) for path, shape in shapes(CONFIG).items()}
     encoder = {path: tensor for path, tensor in tensors.items() if path.startswith("encoder/")}
-    for name, some in (("mine", tensors), ("headless", encoder)):
-        weights = Weights(CONFIG, some, vocabulary=VOCABULARY, origin=name)
+    for name, kept in (("mine", tensors), ("headless", encoder)):
+        weights = Weights(CONFIG, kept, vocabulary=VOCABULARY, origin=name)
         load.write_weights(weights, "workdir", str(directory / "runs" / name))
     (directory / "moods").mkdir()
     for split, count in (("train", 20), ("dev", 8)):
@@ -57,7 +57,7 @@ def test_every_block_of_the_page_runs_from_top_to_bottom(directory, monkeypatch)
     assert len(blocks) >= 10
     names = {"__name__": "python_documentation"}
     for block in blocks:
-        # The application needs neither. requirements-dev.txt has pandas.
+        # The application requires neither package. requirements-dev.txt has only pandas.
         if any(f"import {name}\n" in block and not importlib.util.find_spec(name) for name in ("pandas", "datasets")):
             continue
         exec(compile(block, str(PAGE), "exec"), names)
@@ -111,7 +111,7 @@ def test_vectors_are_the_mean_of_the_states_of_the_pieces(directory):
         ),
     ],
 )
-def test_errors_from_python_speak_of_arguments_in_one_line(directory, call, message):
+def test_errors_from_python_name_arguments_and_no_flags_in_one_line(directory, call, message):
     with pytest.raises(UserError, match=message) as error:
         call(directory)
     assert "--" not in str(error.value) and "\n" not in str(error.value)
@@ -123,7 +123,7 @@ def test_one_missing_part_may_be_named_without_a_tuple(directory):
     assert keras_bert_app.load_pretrained(directory / "runs/mine", allow_missing="pooler").encoder.pooler
 
 
-def test_the_same_function_speaks_of_flags_where_a_command_calls_it(directory):
+def test_the_error_of_the_same_function_names_flags_if_a_command_calls_it(directory):
     with pytest.raises(UserError, match=r"\(--allow_missing=masked_lm continues"):
         load.load_pretrained(directory / "runs/headless")
     assert isinstance(keras_bert_app.load_pretrained(directory / "runs/mine"), keras.Model)

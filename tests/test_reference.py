@@ -13,14 +13,14 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 ROOT = generate_reference.ROOT
 
 
-def test_the_pages_are_as_the_code_gives_them():
+def test_the_pages_equal_those_that_the_code_generates():
     # The check runs in its own process, because other tests define flags of the same names.
     check = [sys.executable, "-m", "docs.generate_reference", "--check"]
     result = subprocess.run(check, capture_output=True, text=True, cwd=ROOT, check=False)
     assert result.returncode == 0, result.stderr  # the message names the command that renews the pages
 
 
-def test_a_page_that_differs_and_a_page_of_no_verb_are_named_and_renewed(tmp_path, monkeypatch):
+def test_a_page_that_differs_and_a_page_without_a_verb_are_reported_and_repaired(tmp_path, monkeypatch):
     texts = {"serve.md": "# serve\n", "ask.md": "# ask\n"}
     monkeypatch.setattr(generate_reference, "pages", lambda: texts)
     monkeypatch.setattr(generate_reference, "FOLDER", tmp_path / "reference")
@@ -38,7 +38,7 @@ def test_a_page_that_differs_and_a_page_of_no_verb_are_named_and_renewed(tmp_pat
     assert {path.name: path.read_text() for path in (tmp_path / "reference").iterdir()} == texts
 
 
-def test_a_row_has_the_default_of_the_configuration_and_no_character_of_markdown():
+def test_a_row_has_the_default_of_the_configuration_and_escapes_markdown():
     own = flags.FlagValues()
     flags.DEFINE_string("kept", None, "Variables <x> whose a*b has --seed=3. Default: layer|bias.", flag_values=own)
     flags.DEFINE_enum("to", None, ["run", "hub"], "Layout.", flag_values=own)

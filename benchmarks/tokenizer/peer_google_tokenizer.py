@@ -1,7 +1,7 @@
 """google-research/bert's FullTokenizer, for tokenizer_exactness and tokenizer_speed.
 
-reference_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports
-bert.tokenization and the packages that it needs. The requests:
+reference_answers runs this script in an environment with benchmarks/requirements-google.txt. The script imports
+bert.tokenization and the packages that bert.tokenization needs. The requests:
 
 - vocab_files and do_lower_case: makes a tokenizer of each vocabulary. Answers entries (the size of each vocabulary) and
   unicodedata (the version of Python's Unicode data).
@@ -32,7 +32,10 @@ _ids_by_word = {}  # word -> ids of its pieces, a list for each vocabulary
 
 flags.FLAGS(sys.argv[:1])
 if flags.FLAGS.preserve_unused_tokens:
-    sys.exit("preserve_unused_tokens is on; the reference is compared with it off")
+    sys.exit(
+        "the flag preserve_unused_tokens of bert.tokenization is on by default, expected off; install the packages of "
+        "benchmarks/requirements-google.txt"
+    )
 
 
 def answer(request):
@@ -45,8 +48,8 @@ def answer(request):
     for text in request["texts"]:
         lengths = [len(ids) for _, ids in columns]
         for word in _tokenizers[0].basic_tokenizer.tokenize(text):
-            for (_, ids), of_word in zip(columns, _ids_of(word), strict=True):
-                ids.extend(of_word)
+            for (_, ids), word_ids in zip(columns, _ids_of(word), strict=True):
+                ids.extend(word_ids)
         for (counts, ids), length in zip(columns, lengths, strict=True):
             counts.append(len(ids) - length)
     arrays = {}

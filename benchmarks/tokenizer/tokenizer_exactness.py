@@ -38,19 +38,19 @@ from keras_bert_app.terminal.progress import LiveLine
 from tests import random_text
 
 _PARTS = ("enwiki", "zhwiki", "xquad", "code_points", "random", "invalid")
-_PARTS_FLAG = flags.DEFINE_multi_enum("parts", None, _PARTS, "Only this one; may be given several times.")
+_PARTS_FLAG = flags.DEFINE_multi_enum("parts", None, _PARTS, "Part to run; give the flag once for each part.")
 _ORACLE_PYTHON = flags.DEFINE_string("oracle_python", "", "Interpreter with requirements-google.txt installed.")
 _VOCAB_FILES = flags.DEFINE_list("vocab_files", [], "Vocabularies, patterns allowed.")
 for _name, _what in (("enwiki", "Text files"), ("zhwiki", "Text files"), ("xquad", "Files in SQuAD's JSON")):
     flags.DEFINE_list(f"{_name}_files", [], f"{_what} of part {_name}, patterns allowed.")
 _NUM_RANDOM = flags.DEFINE_integer(
-    "num_random", 1_000_000, "Strings of part random and of part invalid.", lower_bound=1
+    "num_random", 1_000_000, "Number of strings in part random, and in part invalid.", lower_bound=1
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the random strings.")
 _MAX_STRINGS = flags.DEFINE_integer(
-    "max_strings", 0, "Stop each part after about so many strings; 0: never.", lower_bound=0
+    "max_strings", 0, "Stop each part after about this number of strings; 0: run all strings.", lower_bound=0
 )
-_NUM_EXAMPLES = flags.DEFINE_integer("num_examples", 5, "Differences to print of each part, vocabulary and casing.")
+_NUM_EXAMPLES = flags.DEFINE_integer("num_examples", 5, "Differences to print for each part, vocabulary and casing.")
 _WITH_OFFSETS = flags.DEFINE_bool("with_offsets", False, "Take ids from tokenize_with_offsets, not tokenize.")
 
 _VERSIONS, _UNICODE = {"bert-tensorflow": "1.0.4"}, "14.0.0"
@@ -79,7 +79,7 @@ class Tally:
 
 
 class Oracle:
-    """google-research/bert's tokenizer of one casing in a process of its own.
+    """google-research/bert's tokenizer for one casing, in its own process.
 
     Args:
         interpreter: str. Python of the oracle's environment.
@@ -87,7 +87,7 @@ class Oracle:
         vocab_files: list of str. The vocabularies.
 
     Raises:
-        UserError: the environment has other versions.
+        UserError: the interpreter cannot be run, the script fails, or a version differs.
     """
 
     def __init__(self, interpreter: str, casing: str, vocab_files: list[str]):
@@ -95,12 +95,12 @@ class Oracle:
         self._process = PeerProcess(interpreter, "tokenizer/peer_google_tokenizer.py", "oracle_python", _VERSIONS)
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._directory = tempfile.TemporaryDirectory()
-        made = self._process.ask(vocab_files=list(map(os.path.abspath, vocab_files)), do_lower_case=casing == "lower")
-        self.entries = made["entries"]
-        if made["unicodedata"] != _UNICODE:
+        answer = self._process.ask(vocab_files=list(map(os.path.abspath, vocab_files)), do_lower_case=casing == "lower")
+        self.entries = answer["entries"]
+        if answer["unicodedata"] != _UNICODE:
             raise UserError(
-                f"the oracle has versions {made['unicodedata']} of unicodedata, expected {_UNICODE}; give an "
-                "--oracle_python of Python 3.11 with benchmarks/requirements-google.txt"
+                f"--oracle_python={interpreter} has Unicode {answer['unicodedata']}, expected {_UNICODE}; give a "
+                "Python 3.11 with the packages of benchmarks/requirements-google.txt"
             )
 
     def ask(self, texts: list[bytes]) -> concurrent.futures.Future:
@@ -157,7 +157,7 @@ def _squad_texts(squad):
 
 
 def batches_of(strings):
-    """Yields lists of byte strings, limited in number and bytes.
+    """Yields the strings in lists. The number of strings and of bytes in a list is limited.
 
     Args:
         strings: iterable of bytes.
@@ -224,7 +224,7 @@ def compare(tally: Tally, batch: list[bytes], counts, ids, expected_counts, expe
 
 
 def run_part(part: str, tokenizers: dict, oracles: dict[str, Oracle]) -> dict:
-    """Tokenizes the strings of one part by both sides.
+    """Tokenizes the strings of one part with our tokenizer and with the reference, and counts differences.
 
     Args:
         part: str. The part.
@@ -318,7 +318,10 @@ def main(arguments):
     vocabularies = {name: tokenizer.vocabulary for name, tokenizer in built["lower"].items()}
     entries = [len(vocabulary) for vocabulary in vocabularies.values()]
     if entries != oracles["lower"].entries:
-        raise UserError(f"the reference reads {oracles['lower'].entries} entries from the vocabularies, we {entries}")
+        raise UserError(
+            f"the reference reads {oracles['lower'].entries} entries from the vocabularies, our tokenizer reads "
+            f"{entries}; expected equal numbers: look for entries that differ only in white space"
+        )
     tokenizers = {casing: {name: ids_of(tokenizer) for name, tokenizer in built[casing].items()} for casing in _CASINGS}
 
     lines, is_different = [], False

@@ -1,10 +1,10 @@
-"""Checks that a million random strings, valid UTF-8 and not, do not crash the tokenizer and that memory does not grow.
+"""Checks that a million random strings, valid and invalid UTF-8, do not crash the tokenizer or make its memory grow.
 
 python -m benchmarks.tokenizer.tokenizer_fuzz --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt
 
 Batches of strings go through tokenize and tokenize_with_offsets in one tf.data pipeline, as in training. The benchmark
-prints the resident memory after each twentieth. It passes (exit code 0) if the memory grows by less than 20 MB over the
-last 90 % of the strings.
+prints the resident memory 20 times, after equal numbers of strings. It passes (exit code 0) if the memory grows by less
+than 20 MB over the last 90 % of the strings.
 """
 
 import sys
@@ -18,11 +18,11 @@ from tests import random_text
 
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "The vocabulary.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
-_SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool("special_tokens_in_text", False, "Whether [MASK] in a string is the mask.")
+_SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool("special_tokens_in_text", False, "Whether a text [MASK] is the mask token.")
 _NUM_STRINGS = flags.DEFINE_integer(
-    "num_strings", 1_000_000, "Strings in all; every second one is mostly not UTF-8.", lower_bound=20
+    "num_strings", 1_000_000, "Number of strings. Every second one is usually invalid UTF-8.", lower_bound=20
 )
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Strings a batch.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Strings in a batch.", lower_bound=1)
 _SEED = flags.DEFINE_integer("seed", 7, "Seed of the random strings.")
 
 _ALLOWED_GROWTH_MB = 20

@@ -15,9 +15,9 @@ of the characters between the two edges.
 
 One kind of mismatch is known, and our spans are right. Canonical ordering (NFD) may move a mark that stays, such as
 U+1D165, past a mark that is dropped. tokenizers then assigns each mark to the character in its new place. In U+0345
-U+0308 U+1D165 the single piece comes from the last character, and tokenizers says from the first. Such mismatches are
-counted separately if both edges of our span are characters of which something stays. The exit code is 1 if there is any
-other mismatch.
+U+0308 U+1D165 the single piece comes from the last character, but tokenizers assigns it to the first. Such mismatches
+are counted separately if normalization keeps a part of the characters at both edges of our span. The exit code is 1 if
+there is any other mismatch.
 """
 
 import collections
@@ -35,11 +35,11 @@ from benchmarks.tokenizer import tokenizer_peers
 from keras_bert_app.cli.common import app
 from tests import random_text
 
-_VOCAB_DIR = flags.DEFINE_string("vocab_dir", "", "Directory that holds bert-base-uncased-vocab.txt and its like.")
-_SQUAD_DIR = flags.DEFINE_string("squad_dir", "", "Directory that holds xquad.en.json and its like; none: left out.")
-_ENWIKI_FILES = flags.DEFINE_string("enwiki_files", "", "English text, read line by line; none: left out.")
-_ZHWIKI_FILES = flags.DEFINE_string("zhwiki_files", "", "Chinese text, read line by line; none: left out.")
-_MAX_MEGABYTES = flags.DEFINE_float("max_megabytes", None, "At most so much of each Wikipedia.")
+_VOCAB_DIR = flags.DEFINE_string("vocab_dir", "", "Directory of the files bert-base-NAME-vocab.txt.")
+_SQUAD_DIR = flags.DEFINE_string("squad_dir", "", "Directory of the files xquad.LANGUAGE.json; empty: without XQuAD.")
+_ENWIKI_FILES = flags.DEFINE_string("enwiki_files", "", "English text, read line by line; empty: left out.")
+_ZHWIKI_FILES = flags.DEFINE_string("zhwiki_files", "", "Chinese text, read line by line; empty: left out.")
+_MAX_MEGABYTES = flags.DEFINE_float("max_megabytes", None, "Most text of each Wikipedia (10^6 bytes); empty: all.")
 _NUM_RANDOM = flags.DEFINE_integer(
     "num_random_strings", 20_000, "Random strings of 1 to 40 characters; 0 leaves these and the code points out."
 )
@@ -73,7 +73,17 @@ _RANDOM_CHARACTERS = (
 
 @dataclasses.dataclass
 class Comparison:
-    """Counts of one text with one vocabulary. `kinds` maps a kind of mismatch to [number, examples]."""
+    """Counts of one text with one vocabulary.
+
+    Attributes:
+        strings: int. Number of strings.
+        other_ids: int. Strings whose ids differ, which are not compared.
+        pieces: int. Pieces whose spans are compared.
+        mismatches: int. Pieces whose spans differ.
+        reordered: int. Mismatches that the reordering of marks explains.
+        byte_errors: int. Pieces whose byte span does not match their character span.
+        kinds: dict. Kind of mismatch -> [number, examples].
+    """
 
     strings: int = 0
     other_ids: int = 0
@@ -99,8 +109,8 @@ def main(arguments):
     total = collections.Counter()
     listed = []
     print(
-        "| text | vocabulary | strings | with other ids | pieces compared | span mismatches | by reordered marks "
-        "| bytes not as characters |\n|---|---|---|---|---|---|---|---|"
+        "| text | vocabulary | strings | strings with different ids | pieces compared | spans that differ "
+        "| because of reordered marks | bytes unlike characters |\n|---|---|---|---|---|---|---|---|"
     )
     with tempfile.TemporaryDirectory() as directory:
         every_character = os.path.join(directory, "vocab.txt")
@@ -132,7 +142,7 @@ def main(arguments):
 
 
 def _texts():
-    """The texts: name -> list of strings."""
+    """The texts to compare, as a dict from name to list of strings."""
     wikipedias = {"enwiki": _ENWIKI_FILES.value, "zhwiki": _ZHWIKI_FILES.value}
     texts = {
         name: tokenizer_peers.read_lines(files, _MAX_MEGABYTES.value) for name, files in wikipedias.items() if files
@@ -205,7 +215,7 @@ def _check_bytes(text, spans, result):
         is_inside = 0 <= start <= end < len(bytes_before)
         if not is_inside or (bytes_before[start], bytes_before[end]) != (start_byte, end_byte):
             result.byte_errors += 1
-            result.note("bytes not as characters", f"{data[start_byte:end_byte]!r}, {text[start:end]!r}")
+            result.note("bytes unlike characters", f"{data[start_byte:end_byte]!r}, {text[start:end]!r}")
 
 
 def _is_reordered(text, ours, theirs):
@@ -227,14 +237,14 @@ def _is_removed(character):
 
 
 def _kind(text, piece, ours, theirs):
-    """The kind of a mismatch, such as "end: theirs has Mn more"."""
+    """The kind of a mismatch, such as "end: theirs is longer by Mn"."""
     edges = []
     for edge, our_edge, their_edge in zip(("start", "end"), ours, theirs, strict=True):
         if our_edge != their_edge:
             between = text[min(our_edge, their_edge) : max(our_edge, their_edge)]
             categories = dict.fromkeys(map(unicodedata.category, between))
             ours_is_longer = (our_edge < their_edge) == (edge == "start")
-            edges.append(f"{edge}: {'ours' if ours_is_longer else 'theirs'} has {'+'.join(categories)} more")
+            edges.append(f"{edge}: {'ours' if ours_is_longer else 'theirs'} is longer by {'+'.join(categories)}")
     return ", ".join(edges) + (" ([UNK])" if piece == "[UNK]" else "")
 
 

@@ -6,13 +6,14 @@ python -m benchmarks.tokenizer.tokenizer_speed --input_files=ENWIKI_DIRECTORY \\
 The contenders run in turn, round after round. A figure is the median of the rounds, and a ratio is the median of the
 rounds' ratios. Files are read before any clock starts. Each contender has the lines in memory in its own form. For the
 TensorFlow contenders this is a string tensor. tf.data takes --batch_size lines at a time and maps over --threads
-batches at once, and the time to make the iterator counts. tokenizers and Google's Python have lists of str.
+batches at once, and the time to make the iterator counts. tokenizers and Google's FullTokenizer have lists of str.
 
-The clock stops when the ids exist: as arrays of TensorFlow, as lists in Google's Python, and as Encoding objects of
-tokenizers. An Encoding makes its list of ids only when asked, which favours tokenizers. A first pass without a clock
-counts the lines whose ids differ from ours.
+The clock stops when the ids exist: as arrays of TensorFlow, as lists of FullTokenizer, and as Encoding objects of
+tokenizers. An Encoding makes its list of ids only when a program asks for it, which favours tokenizers. A first pass
+without a clock counts the lines whose ids differ from ours.
 
-Google's Python tokenizes every k-th line only. It runs in an environment of its own:
+Google's FullTokenizer, which is written in Python, tokenizes only every k-th line (--google_megabytes). It runs in its
+own environment:
 python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
 """
 
@@ -30,15 +31,15 @@ from benchmarks.tokenizer import tokenizer_peers
 from keras_bert_app.cli.common import app
 
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text, read line by line: a file, a directory or a glob.")
-_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "The vocabulary, one piece on each line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
-_MAX_MEGABYTES = flags.DEFINE_float("max_megabytes", None, "At most so much of the text (10^6 bytes).", lower_bound=0)
+_MAX_MEGABYTES = flags.DEFINE_float("max_megabytes", None, "Most text to read (10^6 bytes).", lower_bound=0)
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 1024, "Lines a batch: tf.data's and encode_batch's.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 1024, "Lines in a batch of tf.data or encode_batch.", lower_bound=1)
 _THREADS = flags.DEFINE_integer("threads", 2, "Threads of tf.data and of tokenizers.", lower_bound=1)
-_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
-_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 1, "Text for Google's Python.", lower_bound=0.01)
-_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; empty: none.")
+_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 1, "Text for FullTokenizer (10^6 bytes).", lower_bound=0.01)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "File for all figures, as JSON; empty: none.")
 
 _OURS = "ours"
 _REFERENCE = "tokenizers encode_batch"
@@ -58,22 +59,22 @@ def main(arguments):
         **_in_graph(tf.constant([line.encode() for line in lines]), vocab_file, vocabulary),
         **_hugging_face(lines, vocabulary),
     }
-    every = {name: slice(None) for name in contenders}
+    line_slices = {name: slice(None) for name in contenders}
     if _GOOGLE_PYTHON.value:
         name = "google-research/bert FullTokenizer"
-        every[name] = slice(None, None, max(1, round(_megabytes(lines) / _GOOGLE_MEGABYTES.value)))
-        contenders[name] = _google(lines[every[name]], vocab_file)
+        line_slices[name] = slice(None, None, max(1, round(_megabytes(lines) / _GOOGLE_MEGABYTES.value)))
+        contenders[name] = _google(lines[line_slices[name]], vocab_file)
     else:
-        print("Google's FullTokenizer is left out: --google_python is not given.\n")
+        print("Google's FullTokenizer is left out; give --google_python to include it.\n")
 
-    ids = {name: collect() for name, (_, collect) in contenders.items()}  # this also warms everything up
+    ids = {name: collect() for name, (_, collect) in contenders.items()}  # also warms up every contender
     seconds = {name: [] for name in contenders}
     for _ in range(_ROUNDS.value):
         for name, (run, _) in contenders.items():
             seconds[name].append(run())
     rows = []
     for name in contenders:
-        texts, expected = lines[every[name]], ids[_OURS][every[name]]
+        texts, expected = lines[line_slices[name]], ids[_OURS][line_slices[name]]
         rows.append(
             {
                 "contender": name,
@@ -164,7 +165,7 @@ def _in_graph(lines, vocab_file, vocabulary):
 
 
 def _hugging_face(lines, vocabulary):
-    """The contenders of tokenizers for a list of lines, as _in_graph returns them."""
+    """The contenders that use the package tokenizers, as _in_graph returns its contenders."""
     tokenizer = tokenizer_peers.hf_tokenizer(vocabulary, _DO_LOWER_CASE.value)
     batches = [lines[i : i + _BATCH_SIZE.value] for i in range(0, len(lines), _BATCH_SIZE.value)]
 
@@ -190,7 +191,7 @@ def _hugging_face(lines, vocabulary):
 
 
 def _google(lines, vocab_file):
-    """The two functions of a contender for Google's tokenizer. The clock runs in its own process."""
+    """The two functions of Google's tokenizer, as _in_graph returns them. Its process measures the time."""
     versions = {"bert-tensorflow": "1.0.4"}
     peer = PeerProcess(_GOOGLE_PYTHON.value, "tokenizer/peer_google_tokenizer.py", "google_python", versions)
     peer.ask(vocab_files=[os.path.abspath(vocab_file)], do_lower_case=_DO_LOWER_CASE.value)
@@ -207,7 +208,7 @@ def _google(lines, vocab_file):
 
 
 def _report(rows):
-    """Prints the table and keeps it."""
+    """Prints the table, and writes it with all figures if --output_file is given."""
     packages = ("tensorflow", "tensorflow-text", "keras-hub", "tokenizers")
     machine = this_machine.machine(packages)
     reference = next(row for row in rows if row["contender"] == _REFERENCE)["megabytes_per_second"]

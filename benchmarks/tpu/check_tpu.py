@@ -8,8 +8,8 @@ forward, backward, accumulation, clipping and the optimizer's update. The comman
 whether it was lowered or which ops stopped it, its number of instructions, and any dynamic shape, string, or type of
 64 bits. The exit code is 1 if a program was stopped.
 
-Before that the command checks the batches of every masking, objective and head on the host. All batches must have one
-shape, int32 and float32.
+Without --programs the command first checks the batches of every masking, objective and head on the host. Each array
+must have the same shape in all batches, and the type int32 or float32.
 """
 
 import os
@@ -24,10 +24,10 @@ from keras_bert_app.cli.common import app
 from pipelines import storage
 
 _PROGRAMS = flags.DEFINE_list(
-    "programs", [], "Names of programs (benchmarks/tpu/tpu_programs.py); empty: the usual ones."
+    "programs", [], "Names of programs (benchmarks/tpu/tpu_programs.py); empty: those of usual_programs."
 )
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where to write what the programs were lowered to; empty: nowhere.")
-_BATCHES = flags.DEFINE_boolean("batches", True, "Whether to look at batches on the host.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for the text of the lowered programs; empty: none.")
+_BATCHES = flags.DEFINE_boolean("batches", True, "Whether to check the batches on the host, if --programs is empty.")
 
 _SHAPES = [(length, precision) for length in (128, 512) for precision in ("float32", "bfloat16")]
 
@@ -63,21 +63,22 @@ def lowered(name: str, output_dir: str = "") -> tuple[bool, str]:
 
     Args:
         name: str. Name of the program.
-        output_dir: str. Directory for the text of lowered programs; "" for none. The file's name has "-" for "/".
+        output_dir: str. Directory for the text of lowered programs; "" for none. The file's name is the program's
+            name with "-" instead of "/".
 
     Returns:
-        (whether a TPU runs all of the program, line to print).
+        (whether a TPU can run the whole program, line to print).
     """
     from benchmarks.tpu.tpu_lowering import NotLowered, lower
 
     started = time.monotonic()
     try:
-        of_ops, text = lower(*make(Program.named(name)))
+        tensorflow_text, text = lower(*make(Program.named(name)))
     except NotLowered as error:
         return False, f"STOPPED: {error}"
     summary = tpu_text.summarize(text)
     # Show ops with dynamic shapes by their names in TensorFlow.
-    summary.dynamic = summary.dynamic and tpu_text.summarize(of_ops).dynamic or summary.dynamic
+    summary.dynamic = summary.dynamic and tpu_text.summarize(tensorflow_text).dynamic or summary.dynamic
     if output_dir and summary.is_lowered:
         os.makedirs(output_dir, exist_ok=True)
         path = os.path.join(output_dir, name.replace("/", "-") + ".mlir")

@@ -3,12 +3,13 @@
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. The command first lowers and compiles a batch that nearly fills the memory by
-`estimate`. The free memory gives a second batch. The line through both gives the largest batch that should fit, and the
-command compiles that one too. The figures of a row are those of a program that the compiler accepted.
+A row is CHIP/SIZE/S/PRECISION/PARTS. The command first lowers and compiles a batch that nearly fills the memory
+according to `estimate`. From the memory that this batch leaves free, the command computes a second batch. The straight
+line through both gives the largest batch that should fit, and the command compiles this batch too. It compiles at most
+five batches for a row. The figures of a row are those of the largest batch that the compiler accepted.
 
-Compiling a program takes minutes. --results_file keeps each result, so that a run that was stopped continues. If the
-model has changed, delete --directory first.
+Compiling a program takes minutes. --results_file keeps each result, so that a stopped run can continue. If the model
+has changed, first delete --directory and --results_file, because they have the programs and results of the old model.
 """
 
 import json
@@ -30,12 +31,12 @@ from pipelines import storage
 
 _ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
 _PROGRAMS = flags.DEFINE_list(
-    "programs", [], "Programs (benchmarks/tpu/tpu_programs.py) to compile instead, for --chip."
+    "programs", [], "Programs (benchmarks/tpu/tpu_programs.py) to compile for --chip, instead of --rows."
 )
 _CHIP = flags.DEFINE_enum("chip", "v5e", list(CHIPS), "The TPU of --programs.")
-_LOWERING_PYTHON = flags.DEFINE_string("lowering_python", ".venv-tpu/bin/python", "With requirements-tpu.txt.")
-_DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered programs go.")
-_RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
+_LOWERING_PYTHON = flags.DEFINE_string("lowering_python", ".venv-tpu/bin/python", "Python with requirements-tpu.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Directory for the lowered programs.")
+_RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "File for the results.")
 
 ACCUMULATED = 4  # parts of the rows with accumulation; any number above 1 needs the same memory
 _LENGTHS = (128, 512)
@@ -44,7 +45,7 @@ _MOST_TRIES = 5
 # A batch that takes this share of the memory counts as the largest. Near the limit the compiler saves memory, and a
 # larger batch may need less than a smaller one.
 _FULL = 0.95
-_FIRST_SHARE = 0.97  # share of the memory that the first program takes by `estimate`
+_FIRST_SHARE = 0.97  # share of the memory that the first program takes according to `estimate`
 
 
 class Figures:
@@ -87,7 +88,10 @@ def _compiled(chip, program):
             env={**os.environ, "TPU_LOAD_LIBRARY": "0"},
         )
     if not os.path.exists(path):
-        raise UserError(f"program {program.name}: was not lowered, as it says above; mend that first")
+        raise UserError(
+            f"program {program.name}: check_tpu did not write {path}, and printed the reason above; mend the cause, "
+            "then give the same command again"
+        )
     # Every program has its own process, since libtpu does not give back its memory.
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.tpu.tpu_compiler", f"--chip={chip}", f"--file={path}"],
@@ -96,8 +100,8 @@ def _compiled(chip, program):
     )
     if process.returncode:
         raise UserError(
-            f"program {program.name}: the compiler's process for {chip} ended with {process.returncode}, as it says "
-            "above; what was compiled before is kept, and the same command goes on"
+            f"program {program.name}: the compiler's process for {chip} ended with exit code {process.returncode}, and "
+            "printed the reason above. The earlier results are kept; give the same command again to continue"
         )
     return json.loads(process.stdout.splitlines()[-1])
 
@@ -138,7 +142,7 @@ def needed_bytes(figures: dict, argument_bytes: int) -> float | None:
 
     Args:
         figures: dict. The program's figures.
-        argument_bytes: int. Bytes of its arguments. One of the compiler's messages does not include them.
+        argument_bytes: int. Bytes of its arguments. The message about "HLO temporaries" does not include them.
     """
     if "error" not in figures:
         return hbm_bytes(figures)
@@ -159,20 +163,20 @@ def largest(
         size: str. Published size of the model.
         length: int. Tokens in a row.
         precision: str. Compute type.
-        parts: int. Number of parts of the rows.
+        parts: int. Number of parts of a batch. The core computes one part after the other.
 
     Returns:
         (Program, its figures); None if no program fits.
     """
 
-    def of(rows):
+    def program_of(rows):
         return Program("pretrain", size, length, precision, rows * parts, parts)
 
     memory, sizes = CHIPS[chip].memory, {}
-    rows = max(8, largest_rows(lambda rows: _memory(of(rows))[0] <= _FIRST_SHARE * memory) // 8 * 8)
+    rows = max(8, largest_rows(lambda rows: _memory(program_of(rows))[0] <= _FIRST_SHARE * memory) // 8 * 8)
     while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
-        result = figures.of(chip, of(rows))
-        sizes[rows] = needed_bytes(result, _memory(of(rows))[1])
+        result = figures.of(chip, program_of(rows))
+        sizes[rows] = needed_bytes(result, _memory(program_of(rows))[1])
         if sizes[rows] is None:
             return None
         if "error" not in result and sizes[rows] >= _FULL * memory:
@@ -181,7 +185,7 @@ def largest(
             nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
             rows = predicted_batch({each: sizes[each] for each in nearest}, memory)
             if rows <= max(
-                (each for each in sizes if "error" not in figures.done[f"{chip}:{of(each).name}"]), default=0
+                (each for each in sizes if "error" not in figures.done[f"{chip}:{program_of(each).name}"]), default=0
             ):
                 break
         elif "error" in result:
@@ -189,15 +193,15 @@ def largest(
         else:
             # Assume that all temporaries grow with the rows.
             rows = int(rows * (1 + (memory - sizes[rows]) / result["temporaries"])) // 8 * 8
-    fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{of(rows).name}"]]
+    fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{program_of(rows).name}"]]
     if not fitting:
         return None
-    program = of(max(fitting))
+    program = program_of(max(fitting))
     return program, figures.done[f"{chip}:{program.name}"]
 
 
 def _memory(program):
-    """(bytes of a Program by `estimate`, bytes of its arguments only).
+    """(bytes of a Program according to `estimate`, bytes of its arguments alone).
 
     These programs contain the loop over the steps, so all batches of a call are their arguments. `estimate` does not
     count these batches, since on a TPU the host runs the loop.

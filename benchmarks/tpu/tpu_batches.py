@@ -1,4 +1,4 @@
-"""Checks on the host that all batches for a TPU have one shape, int32 and float32."""
+"""Checks on the host that the arrays of all batches for a TPU have one shape and the type int32 or float32."""
 
 import dataclasses
 import itertools
@@ -37,7 +37,7 @@ def check():
                 lexicon_file=lexicon_file if masking == "lexicon" else "",
             )
             arguments = pretraining_data.example_arguments(run, tokenizer, lexicon_file)
-            # The last batch of a pass might be smaller, so it is checked too.
+            # Check the last batch of a pass too, because a fault might make it smaller.
             dataset = pretraining_dataset(
                 shards, tokenizer, global_batch_size=run.global_batch_size, epochs=1, **arguments
             )
@@ -50,8 +50,8 @@ def check():
             )
     for head in tpu_examples.HEADS:
         _, _, run, features = tpu_examples.finetuning(head, max_seq_length=128, global_batch_size=3)
-        some = [batch for batch, _ in itertools.islice(batches.training_batches(features, run), _NUM_BATCHES)]
-        yield _judged(f"batches of {head}", some, some[0], some[0])
+        first_batches = [batch for batch, _ in itertools.islice(batches.training_batches(features, run), _NUM_BATCHES)]
+        yield _judged(f"batches of {head}", first_batches, first_batches[0], first_batches[0])
 
 
 def _judged(name, some_batches, expected, element_spec):

@@ -1,7 +1,7 @@
-"""Published figures of TPU cores, and the shortest time of a step that they allow.
+"""Published figures of TPU cores, and the shortest time of a program that these figures allow.
 
-Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (a chip has one core). Peaks and memory are those
-of `estimate`.
+Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (a chip has one core). The peaks and the memory
+are those that `estimate` uses.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ class Chip:
     Attributes:
         topology: str. Name of the topology for compile-only devices.
         accelerator: str. Value of TPU_ACCELERATOR_TYPE.
-        flops: float. Peak in bfloat16, operations in a second.
-        bandwidth: float. Bandwidth of HBM, bytes in a second.
+        flops: float. Peak in bfloat16, operations per second.
+        bandwidth: float. Bandwidth of HBM, bytes per second.
         memory: float. HBM, bytes.
     """
 
@@ -52,9 +52,9 @@ def floor_seconds(chip: Chip, flops: float, num_bytes: float) -> tuple[float, st
 
 
 def hbm_bytes(stats: dict) -> float:
-    """The HBM of a running program in bytes.
+    """The bytes of HBM that a running program takes.
 
-    It holds arguments, results that do not reuse an argument's memory, temporaries, and code.
+    They hold arguments, results that do not reuse an argument's memory, temporaries, and code.
 
     Args:
         stats: dict with arguments, outputs, aliased, temporaries and code, in bytes.
@@ -68,7 +68,7 @@ def predicted_batch(sizes: dict[int, float], memory: float, multiple: int = 8) -
     Args:
         sizes: dict of two entries. Batch -> bytes of HBM.
         memory: float. HBM of the chip, bytes.
-        multiple: int. The batch is a multiple of it.
+        multiple: int. The returned batch is a multiple of this number.
 
     Returns:
         The batch; 0 if not even `multiple` fits, or if the larger batch takes no more memory.

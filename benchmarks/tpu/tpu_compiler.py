@@ -16,9 +16,9 @@ from benchmarks.tpu import tpu_traffic
 from benchmarks.tpu.tpu_chips import CHIPS
 from keras_bert_app.cli.common import app
 
-_CHIP = flags.DEFINE_enum("chip", "v5e", list(CHIPS), "Which TPU.")
-_FILE = flags.DEFINE_string("file", "", "What check_tpu --output_dir wrote.")
-_HLO_FILE = flags.DEFINE_string("hlo_file", "", "Where to write the compiled program as text; empty: nowhere.")
+_CHIP = flags.DEFINE_enum("chip", "v5e", list(CHIPS), "The TPU.")
+_FILE = flags.DEFINE_string("file", "", "Lowered program that check_tpu --output_dir wrote.")
+_HLO_FILE = flags.DEFINE_string("hlo_file", "", "File for the compiled program as text; empty: none.")
 
 
 def compile_file(chip: str, path: str, hlo_path: str = "") -> dict:

@@ -15,7 +15,7 @@ WORDS = (
     "of rivers stones bread salt"
 ).split()
 _NUM_EXAMPLES = 8
-# Kind of head and objective -> (a task that has it, options of the run).
+# Name of a head or of a way to train -> (a task that has this head, options of the run).
 HEADS = {
     "classification": ("mnli", {}),
     "regression": ("sts-b", {}),
@@ -52,7 +52,7 @@ def documents(num_documents: int = 60) -> list[list[str]]:
 
 
 def finetuning(head: str, **options) -> tuple:
-    """The data of a run with a kind of head.
+    """The task, labels, configuration and data of a run with a head.
 
     Args:
         head: str. A key of HEADS.
@@ -61,8 +61,8 @@ def finetuning(head: str, **options) -> tuple:
     Returns:
         (task, labels, FinetuningConfig, Features).
     """
-    name, own = HEADS[head]
-    run = FinetuningConfig(task=name, data_dir="none", length_buckets=False, strategy="one_device", **own, **options)
+    name, fields = HEADS[head]
+    run = FinetuningConfig(task=name, data_dir="none", length_buckets=False, strategy="one_device", **fields, **options)
     task = registry.find(name)
     examples = _examples(task, run)
     labels = task.family.label_names(task, examples, run)

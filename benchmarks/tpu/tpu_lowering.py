@@ -1,8 +1,8 @@
 """Lowers a tf.function to StableHLO for a TPU compiler, by TensorFlow's own passes and TPU kernels, without a TPU.
 
 experimental_get_compiler_ir of tf.function refuses functions that read variables if there is no device. This module
-therefore makes the variables arguments and results by the passes of TensorFlow's TPU bridge. Each result is aliased
-to its argument. The function itself is the one that the trainer calls, without changes.
+therefore turns the variables into arguments and results, with the passes of TensorFlow's TPU bridge. Each result is
+aliased to its argument. The function itself is the one that the trainer calls, without changes.
 """
 
 import re
@@ -48,7 +48,7 @@ def lower(function, arguments) -> tuple[str, str]:
 
     Args:
         function: tf.function.
-        arguments: its positional arguments, tf.TensorSpecs in any structure, or None.
+        arguments: tf.TensorSpecs in any structure, or None. The positional arguments of the function.
 
     Returns:
         (module in TensorFlow's ops without variables, the same module in StableHLO), both as text. Ops without a TPU
@@ -63,8 +63,8 @@ def lower(function, arguments) -> tuple[str, str]:
         tf.mlir.experimental.convert_function(_self_contained(function.get_concrete_function(*arguments))),
     )
     try:
-        of_ops = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
-        return of_ops, tf.mlir.experimental.run_pass_pipeline(of_ops, ",".join(_LEGALIZATION))
+        tensorflow_text = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
+        return tensorflow_text, tf.mlir.experimental.run_pass_pipeline(tensorflow_text, ",".join(_LEGALIZATION))
     except tf.errors.OpError as error:
         # Example: "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", then the place.
         match = re.search(r"error: (.*)", str(error))

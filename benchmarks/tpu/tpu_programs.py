@@ -1,7 +1,7 @@
 """The trainer's TPU programs of training, evaluation and prediction, by name.
 
-A name is WHAT/SIZE/S/PRECISION/B/PARTS, such as pretrain/base/128/bfloat16/32/1. A row has S tokens. A core has B rows,
-which it computes in PARTS one after the other (gradient_accumulation_steps).
+A name is WHAT/SIZE/S/PRECISION/B/PARTS, such as pretrain/base/128/bfloat16/32/1. A row has S tokens. A core has B rows.
+It divides them into PARTS parts and computes one part after the other (gradient_accumulation_steps).
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ class Program:
         length: int. Tokens in a row.
         precision: str. Compute type.
         batch_size: int. Rows of a core.
-        parts: int. Number of parts of the rows.
+        parts: int. Parts into which the rows are divided.
     """
 
     what: str
@@ -56,8 +56,11 @@ class Program:
     def named(cls, name: str) -> "Program":
         """The Program of a name.
 
+        Args:
+            name: str. WHAT/SIZE/S/PRECISION/B/PARTS.
+
         Raises:
-            UserError: the name has another form.
+            UserError: the name does not have this form.
         """
         parts = name.split("/")
         if (
@@ -73,14 +76,20 @@ class Program:
 
 
 def make(program: Program) -> tuple:
-    """Builds a program. Returns (tf.function, its arguments as tf.TensorSpecs).
+    """Builds the tf.function of a program.
+
+    Args:
+        program: Program.
+
+    Returns:
+        (tf.function, its arguments as tf.TensorSpecs).
 
     Raises:
         UserError: the kind of program is unknown.
     """
     import tensorflow as tf
 
-    # The program is that of one core, without the sum of gradients over several cores.
+    # The program runs on one core, so it has no sum of gradients over several cores.
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     if program.what in PRETRAINING:
         return _pretraining(program, strategy)
@@ -91,8 +100,8 @@ def make(program: Program) -> tuple:
     if what in ("finetune", "predict") and head in tpu_examples.HEADS:
         return _finetuning(program, what, head, strategy)
     raise UserError(
-        f"program {program.name}: {program.what!r} is neither of {', '.join(PRETRAINING)} nor finetune_ or "
-        f"predict_ of {', '.join(tpu_examples.HEADS)}"
+        f"program {program.name}: WHAT is {program.what!r}; expected {', '.join(PRETRAINING)}, finetune_HEAD or "
+        f"predict_HEAD, where HEAD is one of {', '.join(tpu_examples.HEADS)}"
     )
 
 
@@ -206,5 +215,5 @@ def _call_arguments(specs, run):
     stacked = {
         name: tf.TensorSpec([STEPS_PER_CALL, *spec.shape], spec.dtype, name=name) for name, spec in specs.items()
     }
-    count, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-    return stacked, count, count, tf.TensorSpec([2], tf.float32) if run.train_minutes else None, number
+    integer, real = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+    return stacked, integer, integer, tf.TensorSpec([2], tf.float32) if run.train_minutes else None, real

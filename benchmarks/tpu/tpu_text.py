@@ -1,4 +1,4 @@
-"""Counts the instructions in the text of a StableHLO program, and those that a TPU cannot run."""
+"""Counts all instructions in the text of a StableHLO program, and the instructions that a TPU cannot run."""
 
 import collections
 import dataclasses
@@ -70,12 +70,12 @@ def summarize(text: str) -> Summary:
             summary.constant_bytes += math.prod(sizes) * max(1, int(constant[2]) // 8)
         # The types of operands and results come last, after those of attributes.
         types = [match[len("tensor<") : -1] for match in _TYPE.findall(line.rpartition(" : ")[2])]
-        for counter, is_so in (
+        for counter, is_counted in (
             (summary.dynamic, any("?" in name or name.startswith("*") for name in types)),
             (summary.wide, any(_IS_WIDE.search(name) for name in types)),
             (summary.strings, any("string" in name for name in types)),
         ):
-            counter[name] += is_so
+            counter[name] += is_counted
     for counter in (summary.dynamic, summary.wide, summary.strings):
         for name in [name for name, count in counter.items() if not count]:
             del counter[name]

@@ -76,7 +76,7 @@ def hbm_traffic(text: str) -> int:
 def estimated_cycles(text: str) -> int:
     """The compiler's estimate for the cycles of a program's kernels and copies.
 
-    A loop's body counts once. The compiler gives no estimate for some kernels, such as its random numbers. Transfers
+    A loop's body counts once. The compiler gives no estimate for some kernels, such as random numbers. Transfers
     that run beside a kernel are not included.
 
     Args:

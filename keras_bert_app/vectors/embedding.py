@@ -108,8 +108,8 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
     outputs = signatures["serving_default"].structured_outputs if "serving_default" in signatures else {}
     if not isinstance(outputs, dict) or "embedding" not in outputs or "num_tokens" not in signatures:
         raise UserError(
-            f"{saved_model}: gives {', '.join(sorted(outputs)) or 'nothing'}, but no sentence vectors; write another "
-            "export with `export --kind=embeddings`"
+            f"{saved_model}: gives no sentence vectors (its outputs: {', '.join(sorted(outputs)) or 'none'}); write "
+            "another export with `export --kind=embeddings`"
         )
     path = os.path.join(directory, MODEL_FILE)
     if not storage.exists(path):

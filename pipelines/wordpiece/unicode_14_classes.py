@@ -1,6 +1,6 @@
 """Character classes of Unicode 14.0.0, as the inside of a regular expression's class.
 
-Written by tests/golden/generate_unicode_14.py; not by hand.
+tests/golden/generate_unicode_14.py writes this file. Do not edit it.
 """
 
 

@@ -1,4 +1,4 @@
-"""Every benchmark starts, and documents name flags that exist."""
+"""Every benchmark prints its help, and documents name only benchmarks and flags that exist."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 # The log names removed benchmarks.
-DOCUMENTS = [path for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]) if path.name != "log.md"]
+DOCUMENTS = [path for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]) if path.name != "log.md"]
 
 # Runs the --help of all commands in one process, so that TensorFlow is loaded once. Benchmarks share names of flags, so
 # a command's flags are deleted before the next command defines its own.
@@ -120,14 +120,14 @@ def test_bench_gives_each_part_flags_that_exist(helps_and_parts, flags_of):
         assert set(given) <= flags_of[module], module
 
 
-def test_every_script_of_a_peer_has_versions_and_answers():
+def test_every_script_of_a_peer_names_its_packages_and_answers_requests():
     scripts = [
         *BENCHMARKS.rglob("peer_*.py"),
         *BENCHMARKS.rglob("training_step_*.py"),
         *BENCHMARKS.rglob("finetuning_epoch_*.py"),
     ]
-    others = {"peer_process.py", "training_step_table.py"}
-    scripts = {path.relative_to(BENCHMARKS).as_posix(): path for path in scripts if path.name not in others}
+    not_peers = {"peer_process.py", "training_step_table.py"}
+    scripts = {path.relative_to(BENCHMARKS).as_posix(): path for path in scripts if path.name not in not_peers}
     sources = "".join(path.read_text(encoding="utf-8") for path in BENCHMARKS.rglob("*.py"))
     assert set(re.findall(r'PeerProcess\([\w.]+, "([^"]+)"', sources)) <= scripts.keys()
     for name, path in scripts.items():

@@ -1,4 +1,4 @@
-"""paired_difference: the interval of a difference between two rows of several seeds."""
+"""The interval that paired_difference gives for two rows of several seeds."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,18 @@ from benchmarks.finetuning.paired_difference import paired_difference
 
 
 def answers(share, seed, count=800):
-    """The answers of a run to `count` examples, of which it gets a share right."""
+    """For each of `count` examples, 1 if a run answers it right, else 0. The probability of 1 is `share`."""
     return (np.random.default_rng(seed).random(count) < share).astype(float)
 
 
-def test_a_difference_of_ten_points_is_told_apart_and_one_of_none_is_not():
+def test_the_interval_excludes_zero_for_ten_points_and_includes_zero_for_equal_rows():
     better, base, same = (
         [answers(share, 10 * row + seed) for seed in range(5)] for row, share in enumerate((0.9, 0.8, 0.8))
     )
-    found = paired_difference(better, base, range(800))
+    result = paired_difference(better, base, range(800))
     assert (
-        found["difference"] == pytest.approx(np.mean(better) - np.mean(base), abs=1e-6) and found["interval"][0] > 0.05
+        result["difference"] == pytest.approx(np.mean(better) - np.mean(base), abs=1e-6)
+        and result["interval"][0] > 0.05
     )
     low, high = paired_difference(same, base, range(800))["interval"]
     assert low < 0 < high

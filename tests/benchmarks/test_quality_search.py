@@ -1,4 +1,4 @@
-"""The search of the peers' settings: its grid, its choice, and the separation of choosing and reported text."""
+"""The search for the peers' settings: its grid, its choice, and the separation of its text from reported text."""
 
 import json
 
@@ -95,29 +95,29 @@ def test_a_grid_without_a_peer_or_with_a_value_that_no_peer_can_have_is_refused(
         grid(peers, rates, ["0.02"], ["0.1"])
 
 
-def test_documents_that_share_a_sentence_with_reported_ones_do_not_choose():
+def test_a_document_that_shares_a_sentence_with_a_reported_document_does_not_choose():
     documents = [b"a\nb", b"c\nd", b"e\nf"]
     assert list(choosing_documents.others(documents, [b"x\nd\ny", b"b c"])) == [b"a\nb", b"e\nf"]
 
 
-def test_a_search_chooses_by_documents_that_are_not_reported_and_refuses_others(corpora, tmp_path):
-    chose, reported = corpora
-    path, num_documents, num_heldout = choosing_documents.write(str(tmp_path), chose, reported)
+def test_a_search_chooses_by_documents_that_are_not_reported_and_refuses_reported_documents(corpora, tmp_path):
+    choosing, reported = corpora
+    path, num_documents, num_heldout = choosing_documents.write(str(tmp_path), choosing, reported)
     with open(path, "rb") as file:
         documents = file.read().strip().split(b"\n\n")
-    both = [set(choosing_documents.heldout_documents(corpus)) for corpus in corpora]
-    assert set(documents) == both[0] - both[1] != both[0]
-    assert (num_documents, num_heldout) == (len(documents), len(both[0]))
+    heldout = [set(choosing_documents.heldout_documents(corpus)) for corpus in corpora]
+    assert set(documents) == heldout[0] - heldout[1] != heldout[0]
+    assert (num_documents, num_heldout) == (len(documents), len(heldout[0]))
     choosing_documents.refuse_if_reported(str(tmp_path), reported)
     with pytest.raises(UserError, match=f"{num_documents} of the {num_documents} documents that chose"):
-        choosing_documents.refuse_if_reported(str(tmp_path), chose)
+        choosing_documents.refuse_if_reported(str(tmp_path), choosing)
     with pytest.raises(UserError, match="hold out the same text: .* another --seed"):
-        choosing_documents.write(str(tmp_path), chose, chose)
+        choosing_documents.write(str(tmp_path), choosing, choosing)
     with pytest.raises(UserError, match="give another directory"):
-        choosing_documents.write(str(tmp_path), reported, chose)
+        choosing_documents.write(str(tmp_path), reported, choosing)
 
 
-def test_the_best_of_each_peer_is_by_accuracy_and_a_rate_at_the_edge_is_named():
+def test_the_best_trial_of_a_peer_has_the_highest_accuracy_and_a_rate_at_the_edge_is_named():
     trials = {
         "keras_hub@1e-3@float32@0.02@0": trial(0.10),
         "keras_hub@2e-3@float32@0.02@0": trial(0.12),
@@ -137,9 +137,9 @@ def test_the_best_of_each_peer_is_by_accuracy_and_a_rate_at_the_edge_is_named():
     assert "| keras_hub | 0.004 | float32 | 0.02 | 0 | 1,200 | 0.0000 | not finite |" in lines
 
 
-def test_a_comparison_names_the_trials_and_refuses_the_seed_and_other_settings_of_the_search(corpora, tmp_path):
-    chose, reported = corpora
-    _, num_documents, _ = choosing_documents.write(str(tmp_path), chose, reported)
+def test_a_comparison_names_the_trials_and_refuses_the_seed_of_the_search_and_other_contenders(corpora, tmp_path):
+    choosing, reported = corpora
+    _, num_documents, _ = choosing_documents.write(str(tmp_path), choosing, reported)
     trials = {f"keras_hub@{rate}@float32@0.06@0": trial(accuracy) for rate, accuracy in (("1e-3", 0.1), ("2e-3", 0.2))}
     settings = {"config": "tiny", "minutes": 4.0, "seed": 0, "num_documents": num_documents}
     search_results.keep(str(tmp_path), trials, settings)
@@ -153,7 +153,7 @@ def test_a_comparison_names_the_trials_and_refuses_the_seed_and_other_settings_o
         with pytest.raises(UserError, match=words):
             search_results.sentences(str(tmp_path), reported, seeds, entries)
     with pytest.raises(UserError, match="are held out in"):
-        search_results.sentences(str(tmp_path), chose, [1], contenders)
+        search_results.sentences(str(tmp_path), choosing, [1], contenders)
     assert json.loads((tmp_path / "best.json").read_text())["num_trials"] == {"keras_hub": 2}
     (tmp_path / "best.json").write_text("{")
     with pytest.raises(UserError, match=r"best\.json cannot be read .*search_settings"):

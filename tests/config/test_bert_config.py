@@ -37,7 +37,7 @@ def test_gelu_means_tanh_in_google_s_file_and_exact_in_hugging_face_s():
 
 
 @pytest.mark.parametrize("extra", [{"model_type": "bert"}, {"output_past": True}, {"layer_norm_eps": 1e-12}])
-def test_the_layout_decides_which_gelu_it_is_and_an_extra_key_does_not(extra, tmp_path):
+def test_the_layout_of_a_file_decides_which_gelu_it_means_and_an_extra_key_does_not(extra, tmp_path):
     assert BertConfig.from_dict({**GOOGLE, **extra}, bert_config.GOOGLE).hidden_act == "gelu_tanh"
     assert BertConfig.from_dict(GOOGLE, bert_config.HUGGINGFACE).hidden_act == "gelu_exact"
     path, lines = tmp_path / "bert_config.json", []
@@ -49,7 +49,7 @@ def test_the_layout_decides_which_gelu_it_is_and_an_extra_key_does_not(extra, tm
     ]
 
 
-def test_where_only_the_keys_can_tell_a_line_says_which_gelu_was_taken_and_why(tmp_path):
+def test_a_line_says_which_gelu_the_keys_imply_if_the_layout_is_not_known(tmp_path):
     path, lines = tmp_path / "mine.json", []
     for values in (GOOGLE, {**GOOGLE, "model_type": "bert"}, {**GOOGLE, "hidden_act": "gelu_new"}):
         path.write_text(json.dumps(values))
@@ -91,7 +91,7 @@ def test_a_fault_is_named_with_its_key_and_what_was_expected(values, message):
         BertConfig.from_dict({**GOOGLE, **values})
 
 
-def test_a_file_that_is_no_json_object_is_named(tmp_path):
+def test_a_file_without_a_json_object_is_refused_with_its_name(tmp_path):
     for content in ("", "[1]", "{"):
         path = tmp_path / "config.json"
         path.write_text(content)
@@ -99,7 +99,7 @@ def test_a_file_that_is_no_json_object_is_named(tmp_path):
             BertConfig.from_json_file(path)
 
 
-def test_what_follows_from_other_values_is_worked_out_once():
+def test_resolved_computes_the_dependent_values_and_a_second_call_changes_nothing():
     run = PretrainingConfig(max_seq_length=128, num_train_steps=1000).resolved()
     assert (run.max_predictions_per_seq, run.num_warmup_steps) == (20, 100)
     assert run.resolved() == run and PretrainingConfig.from_dict(json.loads(json.dumps(run.to_dict()))) == run
@@ -114,12 +114,12 @@ def test_what_follows_from_other_values_is_worked_out_once():
         ({"global_batch_size": 0}, "1 or more"),
     ],
 )
-def test_a_run_s_fault_is_named_with_its_flag(changes, message):
+def test_a_wrong_value_of_a_run_is_refused_with_what_was_expected(changes, message):
     with pytest.raises(UserError, match=message):
         PretrainingConfig(**changes)
 
 
-def test_two_segments_want_a_model_with_two():
+def test_a_run_with_two_segments_needs_a_model_with_two_segment_types():
     run = PretrainingConfig(max_seq_length=128).resolved()
     with pytest.raises(
         UserError, match="--sentence_objective=nsp: has two segments, but the model's type_vocab_size is 1"

@@ -8,7 +8,7 @@ from keras_bert_app.drawing import finetuning_pictures
 from keras_bert_app.drawing.finetuning_pictures import draw_answers, most_frequent
 
 
-def test_of_many_classes_the_most_frequent_are_kept_and_what_went_elsewhere_is_counted():
+def test_the_most_frequent_of_many_classes_are_kept_and_other_answers_are_counted():
     # Class 3 is often predicted and never right, like "none" among label sets.
     counts = np.array([[5, 0, 2, 3, 0], [1, 0, 0, 0, 0], [0, 0, 1, 9, 4], [0, 0, 0, 0, 0], [0, 1, 0, 1, 7]])
     kept, rows, columns = most_frequent(counts, "abcde", 4)
@@ -31,7 +31,7 @@ def test_a_picture_of_forty_classes_can_be_drawn():
         ([0, 1], [1, 1], ("\ue000", "a" * 200)),
     ],
 )
-def test_a_picture_of_whatever_names_and_however_few_answers_can_be_drawn(gold, predicted, names):
+def test_a_picture_of_unusual_names_or_without_answers_can_be_drawn(gold, predicted, names):
     assert draw_answers(gold, predicted, names, "a run of $5 or $6").startswith(b"\x89PNG")
 
 

@@ -19,7 +19,7 @@ LINES = ["$x$ and $y$", "中文字。", "\ue000\ue001", "a line of many words " 
         [["word " * 5000 + str(i), "b"] for i in range(9)],
     ],
 )
-def test_a_picture_comes_out_whatever_the_corpus_holds(tmp_path, documents):
+def test_the_picture_of_a_corpus_of_any_text_can_be_drawn(tmp_path, documents):
     prepare_corpus(
         str(tmp_path),
         documents=documents,

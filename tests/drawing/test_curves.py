@@ -8,7 +8,7 @@ from keras_bert_app.drawing.curves import draw_curves
 
 
 @pytest.mark.parametrize("has_pairs, width", [(True, 1540), (False, 1540)])
-def test_a_picture_is_drawn_of_whatever_rows_there_are(has_pairs, width):
+def test_curves_of_many_rows_of_one_row_and_of_none_can_be_drawn(has_pairs, width):
     pairs = {"next_sentence_loss": 0.7, "next_sentence_accuracy": 0.5} if has_pairs else {}
     rows = [
         {
@@ -35,8 +35,8 @@ def test_a_picture_is_drawn_of_whatever_rows_there_are(has_pairs, width):
             "eval_unigram_accuracy": 0.05,
         }
     )
-    for some in (rows, rows[:1], []):
-        picture = draw_curves(some, "a $run$")
+    for drawn_rows in (rows, rows[:1], []):
+        picture = draw_curves(drawn_rows, "a $run$")
         assert picture.startswith(b"\x89PNG") and struct.unpack(">I", picture[16:20])[0] == width
 
 
@@ -46,11 +46,11 @@ def test_bars_of_negative_figures_and_headings_of_any_text_are_drawn():
     from keras_bert_app.drawing.bars import draw_results
 
     limits = []
-    real = Figure.savefig
+    original_savefig = Figure.savefig
 
-    def savefig(self, *arguments, **more):
+    def savefig(self, *arguments, **options):
         limits.extend(axis.get_xlim() for axis in self.axes)
-        return real(self, *arguments, **more)
+        return original_savefig(self, *arguments, **options)
 
     Figure.savefig = savefig
     try:
@@ -59,6 +59,6 @@ def test_bars_of_negative_figures_and_headings_of_any_text_are_drawn():
             "of $a_$\nit cost $5 or $10, \\frac{",
         )
     finally:
-        Figure.savefig = real
+        Figure.savefig = original_savefig
     assert image.startswith(b"\x89PNG")
     assert limits[0][0] < -1.5 and limits[0][1] > 0 and limits[1][0] == 0 and limits[1][1] > 0.5

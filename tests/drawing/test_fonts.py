@@ -1,4 +1,4 @@
-"""Characters in pictures: the fonts that are found, and the package that is named if there is no font."""
+"""Characters in pictures: the fonts that draw them, and the package to install if no font has them."""
 
 import pytest
 from fontTools.fontBuilder import FontBuilder
@@ -35,7 +35,7 @@ def write_font(path, family, characters):
 
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
-    """A function that installs fonts after matplotlib has made its list. Before a call, no font has CJK characters."""
+    """A function that installs a font after matplotlib has made its list. At first no font has CJK characters."""
     dejavu = [entry for entry in font_manager.fontManager.ttflist if entry.name == "DejaVu Sans"]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", dejavu)
     monkeypatch.setattr(fonts, "_SMALLEST_CJK_FONT", 0)
@@ -71,7 +71,7 @@ def test_a_font_that_was_installed_since_the_last_run_draws_its_characters(insta
     assert fonts.families() == ["DejaVu Sans", family] and fonts.advice(NAMES) == ""
 
 
-def test_several_fonts_draw_what_one_font_has_not(installed, monkeypatch):
+def test_several_fonts_together_draw_characters_that_no_single_font_has(installed, monkeypatch):
     installed("Only Han", "".join(NAMES) + "\u4e2d")
     installed("Only Hangul", "\ud55c\uae00")
     names = (NAMES[0], "\ud55c\uae00")
@@ -90,7 +90,7 @@ def test_a_picture_without_a_font_for_its_characters_names_the_package(installed
     assert labels_of(monkeypatch, ("good", "bad")) == (["good", "bad"], "")
 
 
-def test_characters_that_no_package_brings_have_no_advice(installed):
+def test_no_package_is_advised_for_characters_that_no_package_has(installed):
     assert fonts.advice(["\ue000", "\x07"]) == ""
     assert "fonts-noto-core" in fonts.advice(["\u0d15"])  # Malayalam
 

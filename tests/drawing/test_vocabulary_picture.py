@@ -46,7 +46,7 @@ def test_a_picture_comes_out_without_a_missing_glyph(report):
     assert picture.startswith(b"\x89PNG") and len(picture) > 20_000
 
 
-def test_what_no_font_can_draw_is_named_by_code_point():
+def test_characters_that_no_font_can_draw_become_code_points_and_long_words_are_shortened():
     assert fonts.drawable("\ue000\ue001") == "U+E000 U+E001"
     assert fonts.drawable("\ue000\ue001\ue002\ue003") == "U+E000 U+E001 U+E002..."
     assert fonts.drawable("glycosylphosphatidylinositol" * 2) == "glycosylphos...idylinositol"

@@ -51,10 +51,10 @@ def test_bert_base_has_as_many_parameters_as_the_published_checkpoint():
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_published_sizes_follow_the_formula_of_the_goals(size):
+def test_published_sizes_follow_the_formula_of_the_model_s_flop(size):
     layers, hidden, _ = SIZES[size]
     config, length, predictions = BertConfig.of_size(size), 128, 20
-    # The goals have 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)). The last layer works at P + 1 positions only.
+    # A full step takes 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)). The last layer works at P + 1 positions only.
     spared = (1 - (predictions + 1) / length) * (20 * hidden**2 + 4 * length * hidden)
     expected = 3 * (
         24 * layers * hidden**2
@@ -115,7 +115,7 @@ def test_activations_follow_compilation_precision_activation_and_dropout(precisi
     "size, rows, length, megabytes",
     [("base", 32, 128, 2285), ("base", 544, 128, 14_938), ("base", 136, 512, 14_895), ("tiny", 7208, 128, 13_254)],
 )
-def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes):
+def test_memory_on_a_tpu_is_near_the_figure_of_its_compiler(size, rows, length, megabytes):
     # HBM of pretrain/SIZE/S/bfloat16/B/1 on v5e without code and batches: libtpu 0.0.42.1 (benchmarks.tpu.compile_tpu).
     run = PretrainingConfig(max_seq_length=length, precision="bfloat16", jit_compile="step").resolved()
     needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, device="TPU")
@@ -130,7 +130,7 @@ def test_flop_of_an_optimizer_are_those_of_all_matrix_products_of_its_traced_upd
     assert bool(counted) == (optimizer == "muon")
 
 
-def test_muon_costs_base_what_its_matrices_say():
+def test_the_flop_of_muon_for_base_follow_from_the_sizes_of_its_matrices():
     # 12 layers have 4 matrices of 768 x 768 (6 x 768^3 per iteration) and 2 of 768 x 3,072 (18 x 768^3); 5 iterations.
     assert optimizer_flop(BertConfig.of_size("base"), "muon") == 12 * 5 * (4 * 6 + 2 * 18) * 768**3
 
@@ -147,7 +147,7 @@ def made_variables():
 def test_slots_are_those_that_the_optimizer_makes(optimizer):
     run = PretrainingConfig(optimizer=optimizer, precision="float32").resolved()
     slots = make_optimizer(run, made_variables(), PRUNED.num_hidden_layers).slots
-    made = sum(math.prod(slot.shape) for of_kind in slots.values() for slot in of_kind.values())
+    made = sum(math.prod(slot.shape) for by_path in slots.values() for slot in by_path.values())
     assert memory.slot_numbers(PRUNED, optimizer, PARTS) == made
 
 
@@ -162,8 +162,8 @@ def test_slots_are_those_that_the_optimizer_makes(optimizer):
         ("small", 256, 128, "bfloat16", 2.94),
     ),
 )
-def test_a_step_compiled_whole_for_a_gpu_takes_what_its_allocator_counted(size, rows, length, precision, gibibytes):
-    """The peaks of TensorFlow's allocator on an H200, 2026-11-26."""
+def test_memory_of_a_compiled_gpu_step_is_near_the_peak_of_its_allocator(size, rows, length, precision, gibibytes):
+    """The figures are peaks of TensorFlow's allocator, measured on an H200 on 2026-11-26."""
     run = PretrainingConfig(max_seq_length=length, precision=precision, jit_compile="step").resolved()
     needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, device="GPU")
     assert needed.peak / 2**30 == pytest.approx(gibibytes, rel=0.14)

@@ -1,4 +1,4 @@
-"""Device names, times and costs worked out by hand, and the largest batch."""
+"""Names of devices, times and costs that were computed by hand, and the largest batch."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10**9)  # a device 
         ("v4", 1, 275e12),
     ],
 )
-def test_a_name_says_which_devices_and_how_many(name, count, peak):
+def test_the_name_of_hardware_gives_the_device_and_the_number_of_devices(name, count, peak):
     device, number = hardware.parse(name)
     assert (number, device.peaks["bfloat16"]) == (count, peak)
 
@@ -67,15 +67,15 @@ def test_a_given_peak_and_memory_replace_the_published_ones():
 
 
 def test_time_and_cost_follow_from_flop_and_peak():
-    found = estimate(TINY, RUN, ROUND, 2, Work(num_train_steps=1000), utilization=0.5, price_per_hour=3.0)
-    assert found["step_seconds"] == pytest.approx(found["flop_per_step"] / 1e12)  # two devices at half of 10^12
-    assert found["days"] * 86_400 == pytest.approx(1000 * found["step_seconds"])
-    assert found["cost"] == pytest.approx(3.0 * 2 * 1000 * found["step_seconds"] / 3600)
+    figures = estimate(TINY, RUN, ROUND, 2, Work(num_train_steps=1000), utilization=0.5, price_per_hour=3.0)
+    assert figures["step_seconds"] == pytest.approx(figures["flop_per_step"] / 1e12)  # two devices at half of 10^12
+    assert figures["days"] * 86_400 == pytest.approx(1000 * figures["step_seconds"])
+    assert figures["cost"] == pytest.approx(3.0 * 2 * 1000 * figures["step_seconds"] / 3600)
     faster = estimate(TINY, dataclasses.replace(RUN, precision="bfloat16"), ROUND, 2, Work(), utilization=0.5)
-    assert faster["step_seconds"] == pytest.approx(found["step_seconds"] / 2) and "days" not in faster
+    assert faster["step_seconds"] == pytest.approx(figures["step_seconds"] / 2) and "days" not in faster
 
 
-def test_every_device_does_all_of_muons_products():
+def test_every_device_computes_all_matrix_products_of_muon():
     run, work = dataclasses.replace(RUN, precision="bfloat16"), Work(num_train_steps=10)
     adamw, muon = (
         estimate(TINY, dataclasses.replace(run, optimizer=name), ROUND, 3, work, utilization=0.5)
@@ -86,13 +86,13 @@ def test_every_device_does_all_of_muons_products():
     assert muon["step_seconds"] - adamw["step_seconds"] == pytest.approx(flop / 1e12)  # half of 2 x 10^12
     assert muon["flop"] - adamw["flop"] == pytest.approx(10 * 3 * flop)
     shown, not_shown = (
-        "\n".join(report_lines(found, TINY, dataclasses.replace(run, optimizer=name), "round"))
-        for name, found in (("muon", muon), ("adamw", adamw))
+        "\n".join(report_lines(figures, TINY, dataclasses.replace(run, optimizer=name), "round"))
+        for name, figures in (("muon", muon), ("adamw", adamw))
     )
     assert "muon, a step on each device" in shown and "a step on each device" not in not_shown
 
 
-def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown():
+def test_positions_per_word_have_a_default_only_for_measured_settings_and_are_shown():
     assert [positions_per_word("nsp", length) for length in (128, 512)] == [2.28, 4.78]
     for objective, length in (("nsp", 256), ("none", 128)):
         with pytest.raises(
@@ -100,9 +100,9 @@ def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown()
             match=f"--positions_per_word is missing.*--sentence_objective={objective} --max_seq_length={length}",
         ):
             positions_per_word(objective, length)
-    found = estimate(TINY, RUN, ROUND, 1, Work(corpus_words=1e6, positions_per_word=3.5), utilization=0.5)
-    assert found["num_train_steps"] == round(3.5e6 / (96 * 128))
-    assert "3.5 (--positions_per_word)" in "\n".join(report_lines(found, TINY, RUN, "round"))
+    figures = estimate(TINY, RUN, ROUND, 1, Work(corpus_words=1e6, positions_per_word=3.5), utilization=0.5)
+    assert figures["num_train_steps"] == round(3.5e6 / (96 * 128))
+    assert "3.5 (--positions_per_word)" in "\n".join(report_lines(figures, TINY, RUN, "round"))
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown()
         (["--hardware=l4", "--num_train_steps=100"], "none"),
     ],
 )
-def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, tmp_path):
+def test_the_estimate_assumes_the_compilation_that_training_would_use(arguments, compiled, tmp_path):
     command = [
         sys.executable,
         "-m",
         "keras_bert_app.cli.estimate",
         "--config=tiny",
-        f"--output_file={tmp_path}/found.json",
+        f"--output_file={tmp_path}/figures.json",
     ]
     subprocess.run([*command, *arguments], check=True, capture_output=True)
-    assert json.loads((tmp_path / "found.json").read_text())["jit_compile"] == compiled
+    assert json.loads((tmp_path / "figures.json").read_text())["jit_compile"] == compiled
 
 
 def test_words_and_minutes_become_steps():
@@ -141,13 +141,13 @@ def test_words_and_minutes_become_steps():
 )
 def test_one_row_more_than_the_largest_batch_does_not_fit(changes):
     run = dataclasses.replace(RUN, **changes)
-    found = estimate(TINY, run, ROUND, 2, Work(), 0.5)
+    figures = estimate(TINY, run, ROUND, 2, Work(), 0.5)
     share = 2 * run.gradient_accumulation_steps
-    largest = found["largest_global_batch_size"]
-    assert largest == share * found["largest_rows_at_a_time"] > 0
+    largest = figures["largest_global_batch_size"]
+    assert largest == share * figures["largest_rows_at_a_time"] > 0
     for size, fits in ((largest, True), (largest + share, False)):
-        again = estimate(TINY, dataclasses.replace(run, global_batch_size=size), ROUND, 2, Work(), 0.5)
-        assert again["fits"] is fits and (again["memory"]["peak"] <= USABLE_SHARE * 10**9) is fits
+        resized = estimate(TINY, dataclasses.replace(run, global_batch_size=size), ROUND, 2, Work(), 0.5)
+        assert resized["fits"] is fits and (resized["memory"]["peak"] <= USABLE_SHARE * 10**9) is fits
 
 
 def test_a_batch_that_devices_cannot_share_is_refused():
@@ -155,8 +155,8 @@ def test_a_batch_that_devices_cannot_share_is_refused():
         estimate(TINY, RUN, ROUND, 5, Work(), 0.5)
 
 
-def test_a_model_too_large_for_the_device_is_said_not_to_fit():
-    found = estimate(BertConfig.of_size("large"), RUN, ROUND, 1, Work(num_train_steps=10), 0.5)
-    assert not found["fits"] and found["largest_global_batch_size"] == 0
-    text = "\n".join(report_lines(found, BertConfig.of_size("large"), RUN, "round"))
+def test_the_report_says_that_a_model_too_large_for_the_device_does_not_fit():
+    figures = estimate(BertConfig.of_size("large"), RUN, ROUND, 1, Work(num_train_steps=10), 0.5)
+    assert not figures["fits"] and figures["largest_global_batch_size"] == 0
+    text = "\n".join(report_lines(figures, BertConfig.of_size("large"), RUN, "round"))
     assert "DOES NOT FIT" in text and "not one row" in text and "--price_per_hour" in text

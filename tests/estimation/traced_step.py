@@ -1,4 +1,4 @@
-"""Graphs of the gradient of the pre-training loss and of an optimizer's update: their FLOP and their memory."""
+"""Traces a pre-training step and an optimizer's update, and counts the FLOP and the memory of their graphs."""
 
 import collections
 
@@ -32,10 +32,10 @@ def traced_step(config, run):
         return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
-    of_tokens, of_predictions = tf.TensorSpec([rows, length], tf.int32), tf.TensorSpec([rows, predictions], tf.int32)
+    token_spec, prediction_spec = tf.TensorSpec([rows, length], tf.int32), tf.TensorSpec([rows, predictions], tf.int32)
     batch = {
-        **dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), of_tokens),
-        **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), of_predictions),
+        **dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), token_spec),
+        **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), prediction_spec),
         "masked_lm_weights": tf.TensorSpec([rows, predictions], tf.float32),
         "next_sentence_labels": tf.TensorSpec([rows], tf.int32),
     }
@@ -64,12 +64,12 @@ def traced_update(run, variables, num_hidden_layers):
 def product_flop(step):
     """The FLOP of all matrix products of the graph."""
 
-    def of(operation):
+    def flop_of(operation):
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         inner = operation.inputs[0].shape[-2 if is_transposed else -1]
         return 2 * inner * operation.outputs[0].shape.num_elements()
 
-    return sum(of(operation) for operation in step.operations if operation.type in PRODUCTS)
+    return sum(flop_of(operation) for operation in step.operations if operation.type in PRODUCTS)
 
 
 def kept_bytes(step):

@@ -1,8 +1,8 @@
-"""Golden counts and spans of entities in tag sequences, well-formed and not.
+"""Golden counts and spans of entities in well-formed and ill-formed tag sequences.
 
-References: PyPI conlleval 0.2 (a port of the CoNLL shared tasks' conlleval,
-version 2004-01-26, which also knows E- and S-) for the counts, and PyPI seqeval
-1.2.2 for the spans. See README.md beside this file for the environment.
+References: PyPI conlleval 0.2 for the counts, and PyPI seqeval 1.2.2 for the
+spans. conlleval is a port of the CoNLL shared tasks' script of 2004-01-26, and
+also reads E- and S-. See README.md beside this file for the environment.
 
     python tests/golden/generate_conlleval.py
 
@@ -70,9 +70,9 @@ def counted_case(rng, letters):
     lines = []
     for tags, answers in zip(right, predicted, strict=True):
         lines += [f"word {tag} {answer}" for tag, answer in zip(tags, answers, strict=True)] + [""]
-    found = conlleval.evaluate(lines)
-    stats = {kind: values["stats"] for kind, values in found["slots"]["chunks"].items()}
-    of_tags = found["overall"]["tags"]["stats"]
+    report = conlleval.evaluate(lines)
+    stats = {kind: values["stats"] for kind, values in report["slots"]["chunks"].items()}
+    tag_stats = report["overall"]["tags"]["stats"]
     return {
         "letters": letters,
         "right": [" ".join(tags) for tags in right],
@@ -82,7 +82,7 @@ def counted_case(rng, letters):
             for kind, one in sorted(stats.items())
             if one["gold"] or one["pred"]
         },
-        "accuracy": of_tags["correct"] / of_tags["gold"],
+        "accuracy": tag_stats["correct"] / tag_stats["gold"],
         "entities": [get_entities(tags) for tags in right],
     }
 
@@ -122,17 +122,17 @@ def scheme_case(rng, scheme):
         tags = tags_of(entities, length, scheme)
         (read,) = schemes.Entities([tags], STRICT[scheme]).entities
         # The end of an entity is exclusive here, and inclusive in get_entities.
-        found = [(entity.tag, entity.start, entity.end - 1) for entity in read]
-        assert found == entities, (scheme, tags, found)
+        entities_read = [(entity.tag, entity.start, entity.end - 1) for entity in read]
+        assert entities_read == entities, (scheme, tags, entities_read)
         sentences.append(" ".join(tags))
-        kept.append(found)
+        kept.append(entities_read)
     return {"scheme": scheme, "sentences": sentences, "entities": kept}
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"found {found}; these golden values are of {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     rng = random.Random(SEED)
     golden = {
         "metadata": {"versions": VERSIONS, "seed": SEED},

@@ -1,4 +1,4 @@
-"""Golden scores of answers to GLUE's tasks, by the metrics of transformers.
+"""Golden scores of answers to GLUE's tasks, computed with the metrics of transformers.
 
 Reference: transformers 4.57.1, data/metrics/__init__.py, `glue_compute_metrics`, on scikit-learn and scipy. README.md
 beside this file has the environment.
@@ -25,9 +25,9 @@ NUM_CLASSES = {"cola": 2, "sst-2": 2, "mrpc": 2, "qqp": 2, "mnli": 3, "mnli-mm":
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     import numpy as np
 
     warnings.simplefilter("ignore")

@@ -7,8 +7,8 @@ TensorFlow 2.15.1, CPU. See README.md beside this file for the environment.
 
 Writes google_tf1_tiny/:
   bert_config.json, vocab.txt             inputs of Google's scripts; the vocabulary is lower-cased
-  model.ckpt-3.{index,data-00000-of-00001}  written by run_pretraining's Saver after 3 steps: the variables, the slots
-                                          adam_m and adam_v of each, and global_step
+  model.ckpt-3.{index,data-00000-of-00001}  a checkpoint of run_pretraining's Saver at step 3: random values of each
+                                          variable and of its slots adam_m and adam_v, and global_step
   parity.npz                              arrays under these keys:
     metadata, made_by                     versions and seed, as JSON and as a line
     variables/NAME                        float32, all saved variables except the slots
@@ -33,8 +33,8 @@ GOLDEN_DIR = os.path.dirname(os.path.abspath(__file__))
 OUTPUT_DIR = os.path.join(GOLDEN_DIR, "google_tf1_tiny")
 # google_reference runs Google's code. It also provides the contrib layer that TensorFlow 2 lacks.
 sys.path.insert(0, os.path.join(GOLDEN_DIR, "..", "..", "keras_bert_app", "interop", "google_tf1"))
-import google_reference as reference  # noqa: E402  (found by the line above)
-from bert import modeling, optimization, run_pretraining  # noqa: E402  (needs what google_reference provides)
+import google_reference as reference  # noqa: E402  (the line above adds its folder)
+from bert import modeling, optimization, run_pretraining  # noqa: E402  (needs the contrib layer)
 
 SEED = 20181011
 VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
@@ -89,7 +89,7 @@ def make_value(rng, name, shape):
 
 
 def write_checkpoint(batch, rng):
-    """Builds run_pretraining's graph, fills its variables and saves them. Returns all but the slots, by name."""
+    """Builds run_pretraining's graph, fills its variables and saves them. Returns dict name -> value, without slots."""
     config = modeling.BertConfig.from_dict(CONFIG)
     with tf.Graph().as_default():
         model = modeling.BertModel(
@@ -131,9 +131,9 @@ def write_checkpoint(batch, rng):
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     os.makedirs(OUTPUT_DIR, exist_ok=True)
     with open(os.path.join(OUTPUT_DIR, "bert_config.json"), "w", encoding="utf-8") as file:
         file.write(json.dumps(CONFIG, indent=2) + "\n")

@@ -56,12 +56,12 @@ FIRST_SEGMENT = (13, 23, 5, 10, 1)  # pieces of segment A; row 1 has no B
 
 def check_versions():
     """Raises SystemExit unless the reference has the versions in VERSIONS."""
-    found = {
+    installed = {
         "torch": torch.__version__.split("+")[0],
         "transformers": transformers.__version__,
     }
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
 
 
 def randomize(model):
@@ -91,7 +91,8 @@ def make_inputs():
     lengths = np.array(LENGTHS)[:, None]
     mask = steps < lengths
     ids = rng.integers(1, CONFIG["vocab_size"], (BATCH_SIZE, SEQ_LENGTH))
-    # Row 2 has non-zero ids at its padding: the mask, not the id, marks padding.
+    # Row 2 has non-zero ids at its padding, because the mask, and not the id,
+    # marks padding.
     keep = mask | (np.arange(BATCH_SIZE)[:, None] == 2)
     types = mask & (steps >= np.array(FIRST_SEGMENT)[:, None])
     positions = np.zeros((BATCH_SIZE, MAX_PREDICTIONS), np.int32)

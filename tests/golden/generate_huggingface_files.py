@@ -1,18 +1,19 @@
-"""Golden files of transformers: small models as it saves them, and their outputs.
+"""Golden files of transformers: small models as transformers saves them, and their outputs.
 
 Reference: transformers 5.23.0 (eager attention) on torch 2.13.0, CPU. See README.md beside this file for the
 environment.
 
     python tests/golden/generate_huggingface_files.py
 
-Writes huggingface_files/MODEL/ for each of MODELS, by save_pretrained of model and tokenizer, and beside them
-huggingface_files/outputs.npz with these keys:
+Writes huggingface_files/MODEL/ for each of MODELS, with save_pretrained of the model and of its tokenizer, if it has
+one. Also writes huggingface_files/outputs.npz with these keys:
     metadata                 a JSON string: versions, seed
     inputs/...               int32 [B, S], this project's batch names
-    outputs/MODEL/...        float32 rounding of a float64 run: last_hidden_state [B, S, H], pooler_output [B, H], and
-                             of the output layers prediction_logits [B, S, V], seq_relationship_logits [B, 2],
-                             logits, start_logits, end_logits as the class names them (not for MODELs with a dtype)
-    tokenizer/texts, tokenizer/MODEL/ids   str [N]; the ids of each between [CLS] and [SEP], as a JSON string
+    outputs/MODEL/...        a float64 run, rounded to float32: last_hidden_state [B, S, H], pooler_output [B, H], and
+                             the logits under the names of the class: prediction_logits [B, S, V],
+                             seq_relationship_logits [B, 2], logits, start_logits, end_logits. Only for float32 files
+    tokenizer/texts          str [N]
+    tokenizer/MODEL/ids      a JSON string: the ids of each text between [CLS] and [SEP]
 """
 
 import json
@@ -90,9 +91,9 @@ TEXTS = (
 
 def check_versions():
     """Raises SystemExit unless the reference has the versions in VERSIONS."""
-    found = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
 
 
 def make_model(name):
@@ -136,11 +137,11 @@ def run(name, model, inputs):
         if name == "multiple_choice":
             tensors = {key: value.reshape(-1, 2, SEQ_LENGTH) for key, value in tensors.items()}
         whole = model.double()(**tensors)
-    found = {"last_hidden_state": encoder.last_hidden_state}
+    outputs = {"last_hidden_state": encoder.last_hidden_state}
     if encoder.pooler_output is not None:
-        found["pooler_output"] = encoder.pooler_output
-    found |= {key: value for key, value in whole.items() if key.endswith("logits")}
-    return {f"outputs/{name}/{key}": value.float().numpy() for key, value in found.items()}
+        outputs["pooler_output"] = encoder.pooler_output
+    outputs |= {key: value for key, value in whole.items() if key.endswith("logits")}
+    return {f"outputs/{name}/{key}": value.float().numpy() for key, value in outputs.items()}
 
 
 def write_tokenizer(name):

@@ -6,10 +6,12 @@ tf-keras 2.21.0, CPU. See README.md beside this file for the environment.
     python tests/golden/generate_model_garden.py
 
 Writes two directories, each with a checkpoint and parity.npz:
-  model_garden_run/        as the trainer writes it after 3 steps: model.ckpt-3 of model, optimizer, global_step and
-                           checkpoint_items, whose encoder has attributes for layers; params.yaml; vocab.txt, cased
-  model_garden_released/   as Model Garden publishes BERT: bert_model.ckpt of checkpoint_items only, whose encoder has
-                           numbered layers, and no next-sentence projection; bert_config.json; vocab.txt, lower-cased
+  model_garden_run/        a run after 3 steps, as the trainer writes it: model.ckpt-3 of model, optimizer, global_step
+                           and checkpoint_items. Attributes name the layers of its encoder. Also params.yaml, and a
+                           cased vocab.txt
+  model_garden_released/   BERT as Model Garden publishes it: bert_model.ckpt of checkpoint_items only. Numbers name the
+                           layers of its encoder. It has no next-sentence projection. Also bert_config.json, and a
+                           lower-cased vocab.txt
 parity.npz holds:
     metadata, made_by      versions and seed, as JSON and as a line
     inputs/...             int32, this project's batch names
@@ -158,16 +160,16 @@ def write(name, encoder_class, is_run):
             stem = f"model.ckpt-{STEPS}" if is_run else "bert_model.ckpt"
             shutil.copyfile(os.path.join(temporary, f"ckpt-1.{suffix}"), os.path.join(directory, f"{stem}.{suffix}"))
 
-    found = pretrainer(batch, training=False)
+    predictions = pretrainer(batch, training=False)
     head = pretrainer.classification_heads[0]
     outputs = {
-        "embedding_output": found["word_embeddings"],
-        **{f"layer_{i}": state for i, state in enumerate(found["encoder_outputs"])},
-        "pooled_output": head(found["sequence_output"], only_project=True),
-        "mlm_logits": found["mlm_logits"],
+        "embedding_output": predictions["word_embeddings"],
+        **{f"layer_{i}": state for i, state in enumerate(predictions["encoder_outputs"])},
+        "pooled_output": head(predictions["sequence_output"], only_project=True),
+        "mlm_logits": predictions["mlm_logits"],
     }
     if is_run:
-        outputs["nsp_logits"] = found["next_sentence"]
+        outputs["nsp_logits"] = predictions["next_sentence"]
     arrays = {f"inputs/{key}": values for key, values in batch.items()}
     arrays |= {f"outputs/{key}": values.numpy() for key, values in outputs.items()}
     metadata = json.dumps({"reference": encoder_class.__name__, "versions": VERSIONS, "seed": SEED})
@@ -178,9 +180,9 @@ def write(name, encoder_class, is_run):
 
 
 def main():
-    found = {package: version(package) for package in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {package: version(package) for package in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     tf_keras.utils.set_random_seed(SEED)
     write("model_garden_run", networks.BertEncoderV2, is_run=True)
     write("model_garden_released", networks.BertEncoder, is_run=False)

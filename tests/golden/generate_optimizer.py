@@ -38,7 +38,7 @@ SHAPES = {"layer/kernel": (3, 5), "layer/LayerNorm/gamma": (7,), "layer/bias": (
 # One scale for each step. The norm of 27 draws is about five times the scale, so
 # the step clips gradients whose scale is above 0.2.
 GRADIENT_SCALES = (0.1, 3.0, 0.05, 40.0, 0.02, 1.0, 1e-3, 0.3, 1e-6, 7.0, 0.1, 2.0)
-# sqrt(v) is then near epsilon, so that the value and the place of epsilon matter.
+# With this gradient sqrt(v) is near epsilon, so the value and the place of epsilon matter.
 TINY_GRADIENT = 3e-5
 
 
@@ -119,18 +119,18 @@ def check(initial, gradients, norms, recorded):
             m = 0.9 * m + 0.1 * gradient
             v = 0.999 * v + 0.001 * gradient**2
             value = value - rate * (m / (np.sqrt(v) + 1e-6) + decay * value)
-            found = recorded[f"variables/{name}"][step]
+            actual = recorded[f"variables/{name}"][step]
             if not (
-                np.allclose(found, value, rtol=1e-6, atol=1e-6)
+                np.allclose(actual, value, rtol=1e-6, atol=1e-6)
                 and np.isclose(recorded["learning_rate"][step], rate, rtol=1e-6)
             ):
-                raise SystemExit(f"{name}, step {step}: {found}, expected {value}")
+                raise SystemExit(f"{name}, step {step}: {actual}, expected {value}")
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     initial, gradients = make_inputs()
     flat = np.concatenate([g.reshape(STEPS, -1) for g in gradients.values()], axis=1)
     norms = np.linalg.norm(flat.astype(np.float64), axis=1)

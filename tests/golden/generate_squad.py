@@ -6,7 +6,7 @@ TensorFlow 2.15.1. See README.md beside this file for the environment.
     python tests/golden/generate_squad.py
 
 Writes these files beside this file. The texts and the vocabulary are invented.
-  squad_texts.json   in SQuAD 2.0's layout, one answer a question at most
+  squad_texts.json   the texts in SQuAD 2.0's layout, at most one answer for each question
   squad_vocab.txt    the vocabulary, lower-cased
   squad.json         metadata: reference, versions, seed and settings (the flags).
                      features of every window: question (id), input_ids and segment_ids without padding, is_max_context
@@ -32,7 +32,7 @@ contrib = types.ModuleType("tensorflow.contrib")
 contrib.layers = types.ModuleType("tensorflow.contrib.layers")
 sys.modules.update({"tensorflow.contrib": contrib, "tensorflow.contrib.layers": contrib.layers})
 
-from bert import run_squad, tokenization  # noqa: E402, once contrib is there
+from bert import run_squad, tokenization  # noqa: E402  (needs the modules above)
 
 OUTPUT_DIR = os.path.dirname(os.path.abspath(__file__))
 VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
@@ -118,9 +118,9 @@ def write_json(name, values):
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     run_squad.FLAGS(["generate_squad"])
     vocab_file = os.path.join(OUTPUT_DIR, "squad_vocab.txt")
     with open(vocab_file, "w", encoding="utf-8", newline="\n") as file:
@@ -141,7 +141,7 @@ def main():
     )
     # For an answer with [UNK], run_squad.py returns whole words, which must not be compared.
     if any("[UNK]" in feature.tokens for feature in features):
-        raise SystemExit("a word of the texts is not in the vocabulary")
+        raise SystemExit("a word of PARAGRAPHS gives [UNK], expected pieces for every word; mend make_vocabulary")
     generator = random.Random(SEED)
     logits = [
         [[generator.randint(-24, 24) + 30 * (place == 0) for place in range(len(feature.tokens))] for _ in range(2)]
@@ -176,17 +176,17 @@ def main():
         kept = [example for example in examples if has_null or not example.is_impossible]
         # write_predictions numbers the examples in their order, and finds their windows by this number.
         index = {example.qas_id: number for number, example in enumerate(kept)}
-        of_kept = []
+        kept_features = []
         for feature in features:
             qas_id = examples[feature.example_index].qas_id
             if qas_id in index:
-                moved = run_squad.InputFeatures(**vars(feature))
-                moved.example_index = index[qas_id]
-                of_kept.append(moved)
+                renumbered = run_squad.InputFeatures(**vars(feature))
+                renumbered.example_index = index[qas_id]
+                kept_features.append(renumbered)
         with tempfile.TemporaryDirectory() as directory:
             paths = [os.path.join(directory, file) for file in ("predictions", "nbest", "null_odds")]
             run_squad.write_predictions(
-                kept, of_kept, results, SETTINGS["n_best_size"], SETTINGS["max_answer_length"], True, *paths
+                kept, kept_features, results, SETTINGS["n_best_size"], SETTINGS["max_answer_length"], True, *paths
             )
             golden[name] = {os.path.basename(path): json.load(open(path)) for path in paths if os.path.exists(path)}
     write_json("squad.json", golden)

@@ -32,24 +32,24 @@ def make_text(generator):
 def make_question(generator, number):
     """A question with its answers. The given answer is right, a part of the right one, something else, or nothing."""
     answers = [] if number % 3 == 2 else [make_text(generator) for _ in range(generator.randint(1, 3))]
-    found = make_text(generator)
+    answer = make_text(generator)
     if answers and generator.random() < 0.7:
         words = generator.choice(answers).split()
-        found = "  ".join(words[generator.randint(0, len(words) - 1) :]).upper()
+        answer = "  ".join(words[generator.randint(0, len(words) - 1) :]).upper()
     null_odds = generator.randint(-200, 200) / 64
     return {
         "id": f"q{number}",
         "answers": answers,
-        "given": "" if null_odds > 0 else found,
-        "not_null": found,
+        "given": "" if null_odds > 0 else answer,
+        "not_null": answer,
         "null_odds": null_odds,
     }
 
 
 def main():
-    found = {name: version(name) for name in VERSIONS}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
+    installed = {name: version(name) for name in VERSIONS}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
     generator = random.Random(SEED)
     questions = [make_question(generator, number) for number in range(NUM_QUESTIONS)]
     # Nothing remains of these answers without articles and punctuation.

@@ -6,11 +6,11 @@ Reference: PyPI bert-tensorflow 1.0.4, bert/tokenization.py, on Python 3.11
     python tests/golden/generate_tokenization.py
 
 Writes beside this file:
-  tokenization_vocab.txt  an invented vocabulary, [PAD] at 0. It has gaps (no
-                          ##q, no Q, no ~), so that [UNK] occurs
+  tokenization_vocab.txt  an invented vocabulary, [PAD] at 0. It lacks ##q, Q
+                          and ~, for example, so that [UNK] occurs
   tokenization.json       {"metadata": {...}, "cases": [{"text": string,
-                          "lower": pieces, "cased": pieces}, ...]}, where
-                          lower and cased are do_lower_case True and False
+                          "lower": pieces, "cased": pieces}, ...]}. "lower" is
+                          with do_lower_case, and "cased" is without
 """
 
 import json
@@ -33,8 +33,8 @@ SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1
 LETTERS = (
     "éçßøæœıđł\u0301\u0308\u0307\u0306\u3099½²ﬁＡａ１Ⅰⅰǅǆⓐ"
     "αιουωσςμγΣΑΔΟйиプ"
-    # Upper and lower: Georgian (Unicode 11), Cherokee, and U+1C89 (Unicode 16),
-    # which the reference must leave as it is.
+    # Upper and lower case: Georgian (Unicode 11), Cherokee, and U+1C89. Unicode
+    # 16 added U+1C89, so the reference does not change it.
     "ᲐაᎠꭰ\u1c89\u1c8a"
     "املپשלוםךกนสำदिनक"
     "がかカパ한어\u1112\u1161\u11ab"
@@ -68,7 +68,8 @@ def make_vocabulary():
     return [entry for entry in dict.fromkeys(entries) if entry not in missing]
 
 
-# `probe` puts each between letters, between spaces, at both ends, and doubled.
+# `probe` puts each character between letters, between spaces and at both ends, and
+# doubles it.
 PROBED = (
     "\x00 \x01 \x07 \x08 \x0b \x0c \x1b \x1c \x1f \x7f \x80 \x85 \x9f \xa0 \xad "
     "\u061c \u0600 \u070f \u1680 \u180e \u2000 \u2003 \u2009 \u200a \u200b \u200c "
@@ -81,7 +82,7 @@ PROBED = (
     "\ufb00 \U0001ffff \U00020000 \U0002a6df \U0002a6e0 \U0002a700 \U0002b73f "
     "\U0002b740 \U0002b820 \U0002ceaf \U0002ceb0 \U0002f7ff \U0002f800 \U0002fa1f "
     "\U0002fa20 \U00030000 \u3007 \u3042 \u30a2 \uac00 \uff21 \uff66 "
-    # Assigned after Unicode 14, so the reference takes them for unassigned.
+    # Assigned after Unicode 14, so the reference treats them as unassigned.
     "\u0cf3 \u0ece \U00010efd \U00011f00 \U0001e4ec \U00011b00 \U00013430 "
     "\U00013439 \u1c89 \u1c8a \u2ffc \u31ef \U0001fae8 "
     # Punctuation of every class, and symbols that are not punctuation.
@@ -163,13 +164,13 @@ def probe(character):
 
 
 def main():
-    found = {
+    installed = {
         "bert-tensorflow": version("bert-tensorflow"),
         "unicodedata": unicodedata.unidata_version,
     }
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
-    flags.FLAGS(sys.argv[:1])  # the reference reads one of its flags
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
+    flags.FLAGS(sys.argv[:1])  # the reference reads the flag preserve_unused_tokens
 
     vocabulary = make_vocabulary()
     vocab_file = os.path.join(OUTPUT_DIR, "tokenization_vocab.txt")
@@ -180,7 +181,7 @@ def main():
         "cased": tokenization.FullTokenizer(vocab_file, do_lower_case=False),
     }
     if list(tokenizers["lower"].vocab) != vocabulary:
-        raise SystemExit("the reference reads the vocabulary differently")
+        raise SystemExit("the reference reads other entries from tokenization_vocab.txt; mend make_vocabulary")
 
     texts = dict.fromkeys(TEXTS + [probe(c) for c in PROBED])
     cases = [{"text": text, **{k: t.tokenize(text) for k, t in tokenizers.items()}} for text in texts]

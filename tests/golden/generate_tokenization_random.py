@@ -4,12 +4,13 @@ The reference is that of generate_tokenization.py. tests/random_text.py makes th
 
     python tests/golden/generate_tokenization_random.py
 
-Writes beside this file tokenization_random.npz:
+Writes tokenization_random.npz beside this file, with these keys:
   metadata                 JSON: reference, versions, seed, num_random, first_codes, codes_per_block
-  random_VOCAB_CASING      uint32 [num_random]: of random_string(seed, number)
-  code_points_VOCAB_CASING uint32 [blocks]: of the code points first .. first + codes_per_block - 1, the contexts
-                           of each joined by spaces; planes 0 and 1 and the tags, without surrogates
-VOCAB is synthetic (tokenization_vocab.txt) or character (random_text.character_vocabulary); CASING lower or cased.
+  random_VOCAB_CASING      uint32 [num_random]: the checksum of random_string(seed, number)
+  code_points_VOCAB_CASING uint32 [blocks]: the checksum of the code points first .. first + codes_per_block - 1. Spaces
+                           join the contexts of a code point. The blocks are planes 0 and 1 without surrogates, and
+                           the first 512 code points of the tags' plane
+VOCAB is synthetic (tokenization_vocab.txt) or character (random_text.character_vocabulary). CASING is lower or cased.
 A checksum is the CRC-32 of the ids as little-endian int32. A -1 follows the ids of each string.
 """
 
@@ -31,7 +32,7 @@ from bert import tokenization
 OUTPUT_DIR = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(OUTPUT_DIR.parents[1]))
 
-from tests import random_text  # noqa: E402  (found by the line above)
+from tests import random_text  # noqa: E402  (the line above adds its folder)
 
 VERSIONS = {"bert-tensorflow": "1.0.4", "unicodedata": "14.0.0"}
 SEED = 3
@@ -50,10 +51,10 @@ def checksum(rows):
 
 
 def main():
-    found = {"bert-tensorflow": version("bert-tensorflow"), "unicodedata": unicodedata.unidata_version}
-    if found != VERSIONS:
-        raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
-    flags.FLAGS(sys.argv[:1])  # the reference reads one of its flags
+    installed = {"bert-tensorflow": version("bert-tensorflow"), "unicodedata": unicodedata.unidata_version}
+    if installed != VERSIONS:
+        raise SystemExit(f"reference versions are {installed}, expected {VERSIONS}")
+    flags.FLAGS(sys.argv[:1])  # the reference reads the flag preserve_unused_tokens
 
     arrays = {
         "metadata": json.dumps(

@@ -4,7 +4,7 @@ Reference: unicodedata and str.lower of Python 3.11 (Unicode 14.0.0), which bert
 
     python3.11 tests/golden/generate_unicode_14.py
 
-Writes pipelines/wordpiece/unicode_14_classes.py, ranges as hexadecimal numbers.
+Writes pipelines/wordpiece/unicode_14_classes.py, with ranges of hexadecimal numbers.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xD
 
 
 def is_cased(character):
-    """Whether str.lower makes a sigma after the character final. This holds if it is cased and not case-ignorable."""
+    """Whether str.lower makes a sigma after the character final. Such characters are cased and not case-ignorable."""
     return (character + "Σ").lower().endswith("ς")
 
 
@@ -53,7 +53,7 @@ def main():
     lines = [
         '"""Character classes of Unicode 14.0.0, as the inside of a regular expression\'s class.',
         "",
-        "Written by tests/golden/generate_unicode_14.py; not by hand.",
+        "tests/golden/generate_unicode_14.py writes this file. Do not edit it.",
         '"""',
         "",
         "",

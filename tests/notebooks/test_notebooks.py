@@ -1,4 +1,4 @@
-"""Both notebooks, run from top to bottom at toy length. The second notebook starts from the model of the first."""
+"""Both notebooks run from top to bottom with a tiny model. The second one starts from the model of the first."""
 
 import os
 import pathlib
@@ -21,9 +21,9 @@ def read(name):
 def executed(name, settings):
     """Runs a notebook with other settings. Returns the printed text of each cell, and the executed notebook."""
     notebook = read(name)
-    place = next(at for at, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ()))
+    index = next(number for number, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ()))
     lines = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
-    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(lines))
+    notebook.cells.insert(index + 1, nbformat.v4.new_code_cell(lines))
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
     texts = ["".join(output.get("text", "") for output in cell.get("outputs", ())) for cell in notebook.cells]
     return texts, notebook
@@ -97,7 +97,7 @@ def test_the_second_notebook_goes_from_examples_to_answers_beside_its_baselines(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_is_kept_without_outputs(name):
+def test_the_stored_notebook_has_no_outputs(name):
     for cell in read(name).cells:
         assert not cell.get("outputs") and not cell.get("execution_count")
 
@@ -113,11 +113,11 @@ def test_pip_takes_the_requirements_of_the_runtime(tmp_path, monkeypatch):
     assert colab.pip_arguments("TPU") == [["tensorflow-tpu==2.0", "libtpu==0.1"], ["--no-deps", "tensorflow-text==2.0"]]
 
 
-def test_a_runtime_is_known_by_its_environment():
+def test_the_environment_identifies_a_tpu_runtime():
     assert colab.runtime({"TPU_ACCELERATOR_TYPE": "v5e-1"}) == "TPU"
 
 
-def test_a_command_that_fails_ends_the_cell_with_its_line_and_the_next_one_runs(capsys):
+def test_a_failed_command_ends_the_cell_with_one_line_and_the_next_command_runs(capsys):
     run = colab.Commands(sys.executable)
     try:
         with pytest.raises(colab.Stop, match="fill_mask ended with exit code 2") as stopped:
@@ -132,7 +132,7 @@ def test_a_command_that_fails_ends_the_cell_with_its_line_and_the_next_one_runs(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
-def test_commands_do_not_draw_into_the_page_of_a_kernel_whose_packages_they_may_not_have(monkeypatch):
+def test_commands_do_not_use_the_matplotlib_backend_of_the_kernel(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     run = colab.Commands(sys.executable)
     try:

@@ -18,7 +18,7 @@ def test_a_recipe_names_its_command_and_cost_and_fits_its_model(name):
     assert run.num_warmup_steps < run.num_train_steps
 
 
-def test_the_recipe_for_few_minutes_has_shares_of_the_run_which_yield_to_steps_that_are_given():
+def test_given_steps_replace_the_shares_in_the_recipe_for_few_minutes():
     recipe = recipes.load_recipe("small_budget")
     assert not {"num_warmup_steps", "length_ramp_steps"} & recipe.RUN.keys()
     given = {"length_ramp_steps": 300, "train_minutes": 25.0}
@@ -29,7 +29,7 @@ def test_the_recipe_for_few_minutes_has_shares_of_the_run_which_yield_to_steps_t
     assert not {"length_ramp_share", "warmup_share"} & recipes.run_values(recipe, {}, is_resumed=True).keys()
 
 
-def test_steps_and_a_share_of_the_same_thing_are_refused():
+def test_steps_and_a_share_for_the_same_setting_are_refused():
     for steps, share in PretrainingConfig.SHARES.items():
         with pytest.raises(UserError, match=f"--{steps}=80 and --{share}=0.2 say the same in two ways; give one"):
             PretrainingConfig(**{steps: 80, share: 0.2})

@@ -1,4 +1,4 @@
-"""Tests of progress lines and of the formats of durations."""
+"""Progress lines, and the formats of durations."""
 
 import io
 

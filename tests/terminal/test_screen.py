@@ -1,4 +1,4 @@
-"""Colours and encodings of a stream, and readers that leave early."""
+"""Colours and encodings of a stream, and output whose reader leaves early."""
 
 import io
 import os
@@ -7,7 +7,7 @@ import sys
 from keras_bert_app.terminal import screen
 
 
-def test_colours_are_for_terminals_unless_asked_for(monkeypatch):
+def test_auto_gives_colours_to_terminals_only_and_always_and_never_override_this(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -20,12 +20,12 @@ def test_colours_are_for_terminals_unless_asked_for(monkeypatch):
     assert not screen.wants_color("auto", Terminal()) and screen.wants_color("always", Terminal())
 
 
-def test_an_arrow_is_written_where_the_encoding_has_it():
+def test_can_write_says_whether_the_encoding_has_an_arrow():
     assert screen.can_write("→", io.TextIOWrapper(io.BytesIO(), "utf-8"))
     assert not screen.can_write("→", io.TextIOWrapper(io.BytesIO(), "ascii"))
 
 
-def test_work_goes_on_without_a_reader(monkeypatch):
+def test_work_continues_after_its_reader_has_left(monkeypatch):
     reader, writer = os.pipe()
     with open(writer, "w", buffering=1, encoding="ascii") as stream:
         monkeypatch.setattr(sys, "stdout", stream)

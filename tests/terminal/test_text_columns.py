@@ -19,11 +19,11 @@ from keras_bert_app.terminal import text_columns
         ("日本go", 6),
     ],
 )
-def test_width_is_what_a_terminal_takes(text, columns):
+def test_width_is_the_number_of_columns_on_a_terminal(text, columns):
     assert text_columns.width(text) == columns
 
 
-def test_what_would_move_the_cursor_is_shown_as_an_escape_and_hangul_is_put_together():
+def test_control_characters_are_shown_as_escapes_and_hangul_is_composed():
     assert text_columns.printable("a\x1b[2J\u202e") == "a\\x1b[2J\\u202e"
     assert text_columns.printable("\u1112\u1161\u11ab") == "한"
 

@@ -1,4 +1,4 @@
-"""Vectors of many texts: their order, their files, and the files after a failure."""
+"""Vectors of many texts: their order and their files, also after a fault."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from keras_bert_app.vectors import embedding, text_sources, vector_files
 
 
 class Recorder:
-    """An Embedder whose vectors identify the text. It records the lengths of its batches."""
+    """An Embedder whose vectors identify the texts. It records the lengths of the texts of each batch."""
 
     def __init__(self):
         self.batches = []
@@ -28,7 +28,7 @@ TEXTS = [bytes([65 + number % 26]) * (number * 7 % 13) for number in range(23)]
 EXPECTED = Recorder()(TEXTS)[0]
 
 
-def test_vectors_stand_in_the_order_of_the_texts_and_batches_hold_texts_of_like_lengths():
+def test_vectors_have_the_order_of_the_texts_and_a_batch_has_texts_of_similar_lengths():
     embed, done = Recorder(), []
     vectors, truncated = embedding.embed_texts(embed, TEXTS, 5, lambda count, work: done.append((count, work)))
     np.testing.assert_array_equal(vectors, EXPECTED)
@@ -39,7 +39,7 @@ def test_vectors_stand_in_the_order_of_the_texts_and_batches_hold_texts_of_like_
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.tsv"])
-def test_a_file_holds_every_float_exactly_whatever_the_pools(tmp_path, monkeypatch, name):
+def test_a_file_holds_every_float_exactly_if_the_texts_fill_several_pools(tmp_path, monkeypatch, name):
     monkeypatch.setattr(vector_files, "_POOL_TEXTS", 7)
     path = str(tmp_path / name)
     counts = vector_files.write_vectors(Recorder(), iter(TEXTS), len(TEXTS), path, batch_size=3)
@@ -50,7 +50,7 @@ def test_a_file_holds_every_float_exactly_whatever_the_pools(tmp_path, monkeypat
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 
-def test_a_fault_leaves_neither_half_a_file_nor_touches_the_one_before(tmp_path, monkeypatch):
+def test_a_fault_leaves_no_partial_file_and_does_not_change_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(vector_files, "_POOL_TEXTS", 7)
     path = tmp_path / "x.npy"
     path.write_bytes(b"before")
@@ -64,13 +64,13 @@ def test_a_fault_leaves_neither_half_a_file_nor_touches_the_one_before(tmp_path,
     with pytest.raises(KeyboardInterrupt):
         vector_files.write_vectors(Interrupted(), iter(TEXTS), len(TEXTS), str(path), batch_size=3)
     assert path.read_bytes() == b"before" and [entry.name for entry in tmp_path.iterdir()] == ["x.npy"]
-    for wrong in (22, 24):
-        with pytest.raises(UserError, match=f"{wrong} texts when they were counted and 23"):
-            vector_files.write_vectors(Recorder(), iter(TEXTS), wrong, str(path))
+    for num_texts in (22, 24):
+        with pytest.raises(UserError, match=f"{num_texts} texts when they were counted and 23"):
+            vector_files.write_vectors(Recorder(), iter(TEXTS), num_texts, str(path))
     assert path.read_bytes() == b"before"
 
 
-def test_what_is_no_file_of_vectors_is_refused(tmp_path):
+def test_a_file_without_vectors_is_refused(tmp_path):
     np.save(tmp_path / "ids.npy", np.arange(6).reshape(2, 3))
     np.save(tmp_path / "flat.npy", np.zeros(3))
     np.savez(tmp_path / "several.npz", a=np.zeros((2, 2)))

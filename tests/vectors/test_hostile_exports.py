@@ -1,4 +1,4 @@
-"""An export from an unknown source is refused in one line, before and while it embeds."""
+"""A faulty export from an unknown source is refused in one line, when it is loaded or when it embeds texts."""
 
 import json
 import pathlib
@@ -18,9 +18,9 @@ from tests.export.small_model import WEIGHTS
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A valid export of vectors with a LiteRT model."""
-    place = tmp_path_factory.mktemp("vectors")
-    own_layout.write(WEIGHTS, str(place / "model"))
-    return sentence_vectors.export_embeddings(str(place / "model"), str(place / "vectors"), has_litert=True)
+    directory = tmp_path_factory.mktemp("vectors")
+    own_layout.write(WEIGHTS, str(directory / "model"))
+    return sentence_vectors.export_embeddings(str(directory / "model"), str(directory / "vectors"), has_litert=True)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def export(exported, tmp_path):
 
 
 def refusal(export):
-    """Seals an export, loads it and embeds a text. Returns the line of the error."""
+    """Writes a new manifest for a changed export, loads it and embeds texts. Returns the message of the error."""
     (export / "manifest.json").unlink()
     saved_model_files.write_manifest(str(export))
     with pytest.raises(ValueError) as refused:  # UserError or DataError
@@ -42,7 +42,7 @@ def refusal(export):
 
 
 @pytest.mark.parametrize(
-    "content, named",
+    "content, message",
     [
         ("5", "holds a JSON int"),
         ("[", "is not JSON that can be read"),
@@ -54,12 +54,12 @@ def refusal(export):
         ('{"max_seq_length": 1e99}', "max_seq_length is 1e+99 in export.json"),
     ],
 )
-def test_an_export_json_that_no_export_writes_is_refused(export, content, named):
+def test_an_export_json_with_wrong_content_is_refused(export, content, message):
     (export / "export.json").write_text(content)
-    assert named in refusal(export)
+    assert message in refusal(export)
 
 
-def test_a_config_json_without_the_casing_is_refused(export):
+def test_a_config_json_with_a_wrong_casing_is_refused(export):
     values = json.loads((export / "config.json").read_text())
     (export / "config.json").write_text(json.dumps({**values, "do_lower_case": 5}))
     assert "do_lower_case is 5 in config.json" in refusal(export)
@@ -80,14 +80,14 @@ def litert_of(function):
 
 def test_a_litert_model_with_other_inputs_or_outputs_is_refused(export):
     names = ("input_word_ids", "input_mask", "input_type_ids")
-    for inputs, output, named in (
+    for inputs, output, message in (
         (("x",), "embedding", "fails as a LiteRT model"),
         (names, "y", "does not give a float32 vector"),
     ):
         specs = [tf.TensorSpec([None, None], tf.int32, name=name) for name in inputs]
         function = tf.function(lambda *ids, name=output: {name: tf.cast(ids[0], tf.float32)}, input_signature=specs)
         (export / "model.tflite").write_bytes(litert_of(function))
-        assert named in refusal(export)
+        assert message in refusal(export)
 
 
 def test_a_vocabulary_of_another_model_is_refused(export):
@@ -100,7 +100,7 @@ def test_a_vocabulary_of_another_model_is_refused(export):
     assert "vocab.txt" in refusal(export)
 
 
-def test_a_saved_model_of_other_signatures_is_refused(export):
+def test_a_saved_model_with_other_signatures_is_refused(export):
     class Other(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
         def embed(self, text):
@@ -112,14 +112,14 @@ def test_a_saved_model_of_other_signatures_is_refused(export):
     shutil.rmtree(export / "variables")
     module = Other()
     tf.saved_model.save(module, str(export), signatures={"other": module.embed})
-    assert "gives nothing, but no sentence vectors" in refusal(export)
+    assert "gives no sentence vectors (its outputs: none)" in refusal(export)
     tf.saved_model.save(module, str(export), signatures={"serving_default": module.embed, "num_tokens": module.embed})
     assert "the export cannot embed these texts" in refusal(export) or "too many texts" in refusal(export)
     (export / "saved_model.pb").write_bytes(b"garbage")
     assert "TensorFlow cannot load it" in refusal(export)
 
 
-def test_a_sound_export_is_not_refused(exported):
+def test_a_valid_export_embeds_texts_and_refuses_what_is_no_list_of_texts(exported):
     vectors, truncated = embedding.embed_texts(embedding.load_embedder(exported), [b"a", b"ab c"])
     assert vectors.shape == (2, 33) and not truncated.any()
     with pytest.raises(UserError, match="cannot embed these texts"):

@@ -1,4 +1,4 @@
-"""The nearest vectors against a full sort."""
+"""The nearest vectors equal those of a full sort, and wrong vectors are refused."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ def bytes_of(pieces):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_rows_are_those_of_the_tokenizer_or_there_are_none(do_lower_case):
+def test_rows_equal_those_of_the_tokenizer_and_text_that_is_not_plain_gives_none(do_lower_case):
     vocabulary = bytes_of(PIECES if do_lower_case else CASED)
     plain, tokenizer = PlainRows(vocabulary, do_lower_case, ROOM), BertTokenizer(vocabulary, do_lower_case)
 
@@ -47,5 +47,5 @@ def test_rows_are_those_of_the_tokenizer_or_there_are_none(do_lower_case):
 
 
 @pytest.mark.parametrize("texts", [["a" * 100], ["é"], ["a\tb"], ["a"] * 33])
-def test_long_words_other_characters_and_many_texts_give_none(texts):
+def test_a_long_word_another_character_or_too_many_texts_give_none(texts):
     assert PlainRows(bytes_of(PIECES), True, ROOM)([text.encode() for text in texts]) is None

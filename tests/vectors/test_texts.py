@@ -1,4 +1,4 @@
-"""Texts of files: lines and JSON lines, plain and gzip, of any length."""
+"""Texts from files of lines or of JSON lines, plain or compressed with gzip, of any length."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ def read(path, **arguments):
     return list(text_sources.read_texts(str(path), **arguments))
 
 
-def test_every_line_is_a_text_and_an_empty_one_too(tmp_path):
+def test_every_line_is_a_text_even_if_the_line_is_empty(tmp_path):
     path = tmp_path / "my texts.txt"
     path.write_bytes(b"\xef\xbb\xbffirst\r\n\n  \nl\xc3\xa4st")
     assert read(path) == [b"first", b"", b"  ", "läst".encode()]
@@ -25,7 +25,7 @@ def test_every_line_is_a_text_and_an_empty_one_too(tmp_path):
     assert read(path) == []
 
 
-def test_gzip_is_read_whatever_the_name(tmp_path):
+def test_a_gzip_file_is_read_under_any_name(tmp_path):
     (tmp_path / "x.txt").write_bytes(gzip.compress(b"a\nb\n"))
     assert read(tmp_path / "x.txt") == [b"a", b"b"]
 
@@ -47,13 +47,13 @@ def test_json_lines_give_the_named_field(tmp_path):
         ('{"text": 3}', "is a int; expected a string"),
     ],
 )
-def test_a_record_without_the_text_is_named(tmp_path, line, message):
+def test_a_record_without_a_text_is_refused(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=message):
         read(tmp_path / "x.jsonl")
 
 
-def test_of_a_line_that_is_too_long_the_beginning_is_taken_and_it_is_counted(tmp_path):
+def test_only_the_beginning_of_a_too_long_line_is_kept_and_the_line_is_counted(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"a\n" + b"word " * 500_000 + b"\nb\xff\n")
     counts = ReaderCounts()
     texts = read(tmp_path / "x.txt", counts=counts)
@@ -62,7 +62,7 @@ def test_of_a_line_that_is_too_long_the_beginning_is_taken_and_it_is_counted(tmp
     assert (counts.capped_lines, counts.invalid_utf8_lines) == (1, 1)
 
 
-def test_texts_of_some_rows_are_found_without_reading_on():
+def test_the_texts_of_some_rows_are_read_without_the_rows_after_them():
     def endless():
         number = 0
         while True:
