@@ -251,7 +251,7 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
             "give the name of the field that holds the text as --text_field"
         )
     if not isinstance(record[text_field], str):
-        raise DataError(f"{place}: field {text_field!r} is a {type(record[text_field]).__name__}; expected a string")
+        raise DataError(f"{place}: field {text_field!r} is {repr(record[text_field])[:40]}; expected a string")
     text = record[text_field]
     if _SURROGATES.search(text):
         text = _SURROGATES.sub("\ufffd", text)

@@ -44,7 +44,7 @@ def test_json_lines_give_the_named_field(tmp_path):
         ("{", r":2: not JSON"),
         ("[1]", r":2: a JSON list"),
         ('{"body": "x"}', r"it has body; give the name of the field that holds the text as --text_field"),
-        ('{"text": 3}', "is a int; expected a string"),
+        ('{"text": 3}', "is 3; expected a string"),
     ],
 )
 def test_a_record_without_a_text_is_refused(tmp_path, line, message):

@@ -268,7 +268,7 @@ def test_a_lone_surrogate_in_json_becomes_u_fffd(tmp_path):
         ("a.jsonl", b"[" * 100_000, "a.jsonl:1: not JSON"),
         ("a.json", b'["a"]', "a.json:1: a JSON list"),
         ("a.jsonl", b'\n{"title": "a", "body": "b"}', "a.jsonl:2: no field 'text'; it has title, body"),
-        ("a.jsonl", b'{"text": null}', "a.jsonl:1: field 'text' is a NoneType"),
+        ("a.jsonl", b'{"text": null}', "a.jsonl:1: field 'text' is None; expected a string"),
         ("a", b'<doc id="1">\nx\n</doc>\nstray\n', "a:4: text outside"),
         ("a.gz", gzip.compress(b"One. Two.\n" * 99, mtime=0)[:-9], "a.gz: cannot be read"),
         ("a.xz", b"\xfd7zXZ\x00\x00", "a.xz: holds xz data"),
