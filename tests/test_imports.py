@@ -30,8 +30,8 @@ LAYERS = [
             "text_formats text_lines"
         ),
         "pipelines.wordpiece": (
-            "casing normalize offsets special_tokens texts tokenizer unicode_14 unicode_14_classes vocabulary "
-            "vocabulary_extension vocabulary_learning vocabulary_report word_counting words"
+            "casing detokenizing normalize offsets special_tokens texts tokenizer unicode_14 unicode_14_classes "
+            "vocabulary vocabulary_extension vocabulary_learning vocabulary_report word_counting words"
         ),
         "pipelines.examples": (
             "block_examples dataset masking masking_advice mixing packing pairs pointer_jumping units"
@@ -57,7 +57,8 @@ LAYERS = [
     # models; serving needs only SavedModels
     {
         "keras_bert_app.modeling": (
-            "attention backend embeddings encoder execution heads keras_contract layers lstm pretrainer task_model"
+            "attention backend embeddings encoder execution heads keras_contract layers lstm pretrainer task_model "
+            "task_models text_decoding text_to_text_model transformer_decoder"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
@@ -102,10 +103,11 @@ LAYERS = [
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
-            "squad_scores tagging tagging_rows"
+            "squad_scores tagging tagging_rows text_scores text_to_text"
         ),
         "keras_bert_app.tasks.readers": (
-            "choice_files conll disjoint_parts generic glue languages newsgroups reuters squad tables tagging_tasks"
+            "choice_files conll disjoint_parts generic glue languages newsgroups parallel reuters squad tables "
+            "tagging_tasks"
         ),
         "keras_bert_app.inspection": "inspection_report reading source statistics",
     },
@@ -115,7 +117,7 @@ LAYERS = [
             "answers best_answers choice_answers chunks encoder_signatures fill_mask_signatures finetuned_export "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
             "raw_answers rows "
-            "saved_models sentence_vectors sequence_answers specs tagging_answers word_splitter"
+            "saved_models sentence_vectors sequence_answers specs tagging_answers text_answers word_splitter"
         ),
     },
     # uses of a model

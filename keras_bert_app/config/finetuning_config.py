@@ -10,6 +10,8 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
+DECODERS = ("transformer",)
+SHARED_WEIGHTS = ("nothing", "embeddings", "all")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
@@ -106,6 +108,37 @@ class FinetuningConfig(TrainingConfig):
         "Vector of a text: [CLS] through BERT's pooler (cls); the mean or maximum over its tokens; or "
         "[CLS], maximum and mean side by side (concat; ULMFiT).",
         choices=POOLINGS,
+    )
+    source: str = field(
+        "", "Language of the texts to translate, which is the ending of their files: --source=de reads train.de."
+    )
+    target: str = field("", "Language of the translations, which is the ending of their files, such as en.")
+    decoder: str = field("transformer", "The decoder of a text-to-text task.", choices=DECODERS)
+    decoder_layers: int = field(0, "Layers of the decoder; 0: as many as the encoder has.", minimum=0)
+    decoder_init: str = field(
+        "encoder",
+        "First weights of the decoder: those of the encoder's layers (Rothe et al. 2020), or random ones. Its "
+        "attention to the encoder is random.",
+        choices=("encoder", "scratch"),
+    )
+    shared_weights: str = field(
+        "embeddings",
+        "Weights that the decoder shares with the encoder: nothing; the embeddings; or all but its attention to the "
+        "encoder (BERTShare).",
+        choices=SHARED_WEIGHTS,
+    )
+    max_target_length: int = field(
+        0, "Largest number of tokens of a target text, with [CLS] and [SEP]; 0: as --max_seq_length.", minimum=0
+    )
+    label_smoothing: float = field(
+        0.1,
+        "Share of the probability that the loss gives to all pieces alike (Szegedy et al. 2016).",
+        minimum=0.0,
+        below=1.0,
+    )
+    num_beams: int = field(4, "Beams of the beam search; 1: the most probable piece is taken at each place.", minimum=1)
+    length_penalty: float = field(
+        0.6, "Exponent of the beam search's length penalty (Wu et al. 2016); 0: none.", minimum=0.0
     )
     layers: str = field(
         "last",
@@ -231,6 +264,16 @@ class FinetuningConfig(TrainingConfig):
     def has_many_lengths(self) -> bool:
         return self.length_buckets
 
+    @property
+    def target_length(self) -> int:
+        """The largest number of tokens of a target text, with [CLS] and [SEP]."""
+        return self.max_target_length or self.max_seq_length
+
+    @property
+    def longest_row(self) -> int:
+        """The largest number of tokens of a row, of a source or of a target."""
+        return max(self.max_seq_length, self.max_target_length)
+
     def changed_by(self, wanted: Mapping[str, Any]) -> "FinetuningConfig":
         changed = super().changed_by(wanted)
         if changed.num_train_epochs != self.num_train_epochs and not wanted.get("num_train_steps"):
@@ -282,6 +325,16 @@ class FinetuningConfig(TrainingConfig):
             raise UserError(
                 f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it "
                 "out, or give --classifier_dropout"
+            )
+        if self.max_target_length > model_config.max_position_embeddings:
+            raise UserError(
+                f"--max_target_length={self.max_target_length} is above the model's max_position_embeddings "
+                f"{model_config.max_position_embeddings}; lower it, or raise max_position_embeddings"
+            )
+        if self.shared_weights == "all" and self.decoder_layers > num_layers:
+            raise UserError(
+                f"--decoder_layers={self.decoder_layers}: with --shared_weights=all the decoder uses the encoder's "
+                f"{num_layers} layers; give at most {num_layers}, or --shared_weights=embeddings"
             )
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")

@@ -17,7 +17,15 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 OPTIMIZERS = ("adamw", "lamb", "muon", "adafactor")
 COMPILATIONS = ("step", "parts", "none")
 _HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
-SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
+SCHEDULES = (
+    "linear",
+    "polynomial",
+    "cosine",
+    "constant",
+    "slanted_triangular",
+    "warmup_stable_decay",
+    "inverse_square_root",
+)
 # Newton-Schulz iterations of Muon's orthogonalization. Each takes three matrix products.
 MUON_ITERATIONS = 5
 

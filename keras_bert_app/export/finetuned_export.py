@@ -15,13 +15,14 @@ from keras_bert_app.export.question_answers import QuestionAnsweringModule
 from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
+from keras_bert_app.export.text_answers import TextToTextModule
 from keras_bert_app.files import read_json
 from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import results
-from keras_bert_app.tasks.families import multiple_choice, question_answering, sequences, tagging
+from keras_bert_app.tasks.families import multiple_choice, question_answering, sequences, tagging, text_to_text
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategies
 
@@ -106,6 +107,8 @@ def export_finetuned(
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_task")
     # The export computes in float32 on one device. The precision and devices of the training run do not matter.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
+    if has_litert and finetuned.task.family is text_to_text:
+        raise UserError("--litert: the loop that writes a text has no LiteRT model; leave out --litert")
     saved_models.refuse_another_kind(export_dir, finetuned.task.kind, finetuned.task.name)
     saved_models.refuse_another_kind(f"{export_dir}_ids", "ids", finetuned.task.name)
     existing = ExistingRun.read(finetuned.directory)
@@ -157,6 +160,8 @@ def _module(finetuned, inputs, max_windows, execution=PLAIN):
     family = finetuned.task.family
     if family is sequences:
         return SequenceModule(finetuned, inputs, execution)
+    if family is text_to_text:
+        return TextToTextModule(finetuned, execution)
     if family is multiple_choice:
         return ChoiceModule(finetuned, inputs, execution)
     return {tagging: TaggingModule, question_answering: QuestionAnsweringModule}[family](

@@ -142,6 +142,11 @@ def _choice(outputs, row):
     return {"choice": index, "text": _printable(row[_CHOICES][index]), "probabilities": shares}
 
 
+def _best_texts(outputs, row):
+    texts = _texts(outputs["texts"])
+    return {"text": texts[0], "texts": texts, "scores": _numbers(outputs["scores"])}
+
+
 def _masks(outputs, row):
     masks = zip(outputs["tokens"], outputs["probabilities"], strict=True)
     return {
@@ -151,6 +156,7 @@ def _masks(outputs, row):
 
 # Output that identifies the kind of answers -> function that reads an answer of this kind.
 _READERS = {
+    "texts": _best_texts,
     "tokens": _masks,
     "is_chosen": _label_set,
     "label": _label,
@@ -210,6 +216,8 @@ def _answer_lines(row: Mapping, answer: Mapping) -> Iterator[str]:
     elif "choice" in answer:
         for index, (text, share) in enumerate(zip(row[_CHOICES], answer["probabilities"], strict=True)):
             yield f"{'>' if index == answer['choice'] else ' '} {share:.3f} {_printable(text)}"
+    elif "texts" in answer:
+        yield answer["text"] or "(an empty text)"
     elif "answer" in answer:
         yield f"{answer['answer'] or '(the text has no answer)'} {answer['probability']:.3f}"
     elif "tags" in answer:

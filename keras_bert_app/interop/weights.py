@@ -16,6 +16,7 @@ TASKS = ("sequence_classification", "token_classification", "question_answering"
 # In these tasks the output layer reads the pooled output. In the others it reads the output of every token.
 POOLED_TASKS = ("sequence_classification", "multiple_choice")
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")  # transformers' names
+_MOST_NAMES = 12  # a message names so many tensors at most
 _QUERY_KEY_VALUE = ("query", "key", "value")
 
 
@@ -36,10 +37,10 @@ class OwnHead:
     @property
     def left_out(self) -> str:
         """The line for the user if the head is not loaded or written."""
-        return (
-            f"  left out: {', '.join(self.tensors)} "
-            "(the head of a fine-tuned run; `finetune` loads it for the same task)"
-        )
+        names = list(self.tensors)
+        if len(names) > _MOST_NAMES:
+            names = [f"{len(names)} tensors of {' and '.join(sorted({part_of(path) for path in names}))}"]
+        return f"  left out: {', '.join(names)} (the head of a fine-tuned run; `finetune` loads it for the same task)"
 
 
 @dataclasses.dataclass(frozen=True)

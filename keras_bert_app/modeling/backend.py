@@ -145,6 +145,54 @@ def scan(step: Callable, state: tuple, length: Any, reverse: bool = False) -> li
     return [each.stack() for each in lists]
 
 
+def while_loop(condition: Callable, body: Callable, state: tuple) -> tuple:
+    """Runs body on a state while condition is true.
+
+    keras.ops.while_loop compares the shapes before and after a step, and refuses a size that TensorFlow knows only
+    before or only after it.
+
+    Args:
+        condition: function of the parts of the state. Returns a bool scalar.
+        body: function of the parts of the state. Returns a tuple of the same structure, with the same shapes.
+        state: tuple of tensors, or of nested tuples and lists of tensors. The first state.
+
+    Returns:
+        tuple: the last state.
+    """
+    shapes = tf.nest.map_structure(lambda part: part.shape, state)
+
+    def body_of_shapes(*parts):
+        return tf.nest.map_structure(tf.ensure_shape, body(*parts), shapes)
+
+    return tf.while_loop(condition, body_of_shapes, state, shape_invariants=shapes)
+
+
+def rows_of_groups(values: Any, indices: Any) -> Any:
+    """Gathers entries of each group.
+
+    Args:
+        values: [B, K, ...].
+        indices: int32 [B, M], from 0 to K - 1.
+
+    Returns:
+        [B, M, ...].
+    """
+    return tf.gather(values, indices, batch_dims=1)
+
+
+def drawn(logits: Any, seed: Any) -> Any:
+    """Draws a class for each row, by the probabilities softmax(logits).
+
+    Args:
+        logits: float32 [B, V].
+        seed: int [2]. The same seed draws the same classes.
+
+    Returns:
+        int32 [B].
+    """
+    return tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)[:, 0]
+
+
 def fold_in(seed: Any, number: Any) -> Any:
     """Makes a new seed from a seed and a number.
 

@@ -21,6 +21,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
     Call arguments:
         input_word_ids: int32 [B, S]. S is at most max_position_embeddings.
         input_type_ids: int32 [B, S]. The segment of each piece.
+        positions: int32 [S]. The positions of the pieces; None for 0 to S - 1.
         dropout_stem: backend.stem of the step's seed, or None for inference.
         execution: Execution. How ops are executed.
 
@@ -58,7 +59,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
         )
         self.layer_norm.build()
 
-    def call(self, input_word_ids, input_type_ids, dropout_stem=None, execution: Execution = PLAIN):
+    def call(self, input_word_ids, input_type_ids, dropout_stem=None, positions=None, execution: Execution = PLAIN):
         static_length = input_word_ids.shape[1]
         if static_length is not None and static_length > self.config.max_position_embeddings:
             raise ValueError(
@@ -68,7 +69,10 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             )
         gather = backend.rows_in_order if execution.is_deterministic else backend.rows
         words = gather(self.word_table, input_word_ids)
-        positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
+        if positions is None:
+            positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
+        else:
+            positions = backend.rows(self.position_table, positions)
         # The gradient of a product with one-hot rows is a matrix product, not a scatter into two rows.
         # keras.ops.one_hot first casts the ids to int64, a type that a TPU only emulates.
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")

@@ -41,7 +41,7 @@ class TransformerLayer(Configured, keras.layers.Layer):
 
     CONFIGURED = ("config", "seed", "first_dropout_place", "num_heads")
 
-    def __init__(self, config: BertConfig, seed: int, first_dropout_place: int, num_heads: int, **kwargs):
+    def __init__(self, config: BertConfig, seed: int | str, first_dropout_place: int, num_heads: int, **kwargs):
         super().__init__(**kwargs)
         self.config, self.seed = config, seed
         self.first_dropout_place, self.num_heads = first_dropout_place, num_heads
@@ -82,17 +82,48 @@ class TransformerLayer(Configured, keras.layers.Layer):
             part.build()
 
     def call(self, x, mask_scores, dropout_stem=None, positions=None, execution: Execution = PLAIN):
-        def added(norm, x, projection, values, dropout):
-            product = projection.product(values, execution)
-            return norm.normalized_residual(x, product, projection.bias, dropout, dropout_stem, execution)
-
         attending = None if positions is None else rows_at(x, positions, execution)
         context, probabilities = self.attention(x, mask_scores, dropout_stem, attending, execution=execution)
-        x = x if attending is None else attending
-        x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
-        intermediate = self.intermediate(x, execution=execution)
-        x = added(self.output_layer_norm, x, self.output_projection, intermediate, self.output_dropout)
-        return x, probabilities
+        x = self.after_attention(x if attending is None else attending, context, dropout_stem, execution)
+        return self.feed_forward(x, dropout_stem, execution), probabilities
+
+    def after_attention(self, x, context, dropout_stem=None, execution: Execution = PLAIN):
+        """Computes LayerNorm(x + dropout(projection of the attention's context)).
+
+        Args:
+            x: [B, S, H]. The input of the layer.
+            context: [B, S, N x D]. The result of the attention.
+            dropout_stem: backend.stem of the step's seed, or None for inference.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            [B, S, H].
+        """
+        projection = self.attention.output_projection
+        return _added(
+            self.attention_layer_norm, x, projection, context, self.attention_dropout, dropout_stem, execution
+        )
+
+    def feed_forward(self, x, dropout_stem=None, execution: Execution = PLAIN):
+        """Computes the second half of the layer: LayerNorm(x + dropout(feed-forward part of x)).
+
+        Args:
+            x: [B, S, H]. The output of the first half.
+            dropout_stem: backend.stem of the step's seed, or None for inference.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            [B, S, H].
+        """
+        values = self.intermediate(x, execution=execution)
+        return _added(
+            self.output_layer_norm, x, self.output_projection, values, self.output_dropout, dropout_stem, execution
+        )
+
+
+def _added(layer_norm, x, projection, values, dropout, dropout_stem, execution):
+    product = projection.product(values, execution)
+    return layer_norm.normalized_residual(x, product, projection.bias, dropout, dropout_stem, execution)
 
 
 @registered

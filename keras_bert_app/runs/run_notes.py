@@ -28,13 +28,17 @@ def check(path: str, values: Mapping[str, Any]) -> None:
     for name, (is_right, expected) in _NOTES.items():
         if name in values and not is_right(values[name]):
             raise UserError(f"{path}: {name} is {repr(values[name])[:_SHOWN]}; expected {expected}")
-    for name, (is_right, expected) in _HEAD.items() if "head" in values else ():
-        if not is_right(values["head"].get(name, _ABSENT.get(name))):
-            raise UserError(
-                f"{path}: {name} of the head is {repr(values['head'].get(name))[:_SHOWN]}; expected {expected}"
-            )
-    if "head" in values and (unknown := sorted(values["head"].keys() - _HEAD.keys())):
-        raise UserError(f"{path}: the head has the unknown key {unknown[0][:_SHOWN]!r}; expected {', '.join(_HEAD)}")
+    if "head" in values:
+        _check_head(path, values["head"])
+
+
+def _check_head(path, head):
+    fields = _DECODER if "decoder" in head else _HEAD
+    for name, (is_right, expected) in fields.items():
+        if not is_right(head.get(name, _ABSENT.get(name))):
+            raise UserError(f"{path}: {name} of the head is {repr(head.get(name))[:_SHOWN]}; expected {expected}")
+    if unknown := sorted(head.keys() - fields.keys()):
+        raise UserError(f"{path}: the head has the unknown key {unknown[0][:_SHOWN]!r}; expected {', '.join(fields)}")
 
 
 def _is_text(value):
@@ -95,6 +99,18 @@ _HEAD = {
     "dropout": (lambda value: _is_finite(value) and 0 <= value < 1, "a number from 0 to below 1"),
     "scale": (_is_finite, "a finite number"),
     "offset": (_is_finite, "a finite number"),
+}
+# Fields of modeling.text_to_text_model.Decoder.
+_DECODER = {
+    "decoder": _is_one_of("transformer"),
+    "num_layers": _is_whole(0, 1_000),
+    "shares": _is_one_of("nothing", "embeddings", "all"),
+    "begin_id": _is_whole(0, _MOST_OUTPUTS),
+    "end_id": _is_whole(0, _MOST_OUTPUTS),
+    "never_ids": (
+        lambda value: isinstance(value, list) and all(type(each) is int and each >= 0 for each in value),
+        "a list of whole numbers",
+    ),
 }
 _ABSENT = {
     "layers": "last",

@@ -32,7 +32,8 @@ def make_batch(
 
     Returns:
         dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows;
-        the labels of the features [B, ...]; their token labels [B, S], -1 for none; example_weights, float32 [B].
+        the labels of the features [B, ...]; their token labels [B, S], -1 for none; target_word_ids, int32 [B, S], if
+        the answers are texts; example_weights, float32 [B].
     """
     ranges = [features.rows_of(unit) for unit in units]
     group_size = group_size or max(last - first for first, last in ranges)
@@ -56,11 +57,22 @@ def make_batch(
         batch[name][is_token] = np.concatenate([values[span] for span in spans])
     if features.unit_splits is not None:
         batch = {name: values.reshape(batch_size, group_size, length) for name, values in batch.items()}
+    if features.target_ids is not None:
+        batch["target_word_ids"] = _target_ids(features, units, batch_size, length)
     for name, values in features.labels.items():
         batch[name] = np.zeros((batch_size, *values.shape[1:]), values.dtype)
         batch[name][: len(units)] = values[units]
     batch["example_weights"] = (np.arange(batch_size) < len(units)).astype(np.float32)
     return batch
+
+
+def _target_ids(features, units, batch_size, length):
+    """The target texts of units, int32 [B, S], with zeros after each."""
+    ids = np.zeros((batch_size, length), np.int32)
+    for row, unit in enumerate(units):
+        start, end = features.target_splits[unit : unit + 2]
+        ids[row, : end - start] = features.target_ids[start:end]
+    return ids
 
 
 def steps_per_epoch(features: Features, batch_size: int) -> int:
@@ -80,7 +92,7 @@ def training_batches(
 
     Args:
         features: Features.
-        run: FinetuningConfig. The function reads seed, global_batch_size, num_train_steps, max_seq_length and
+        run: FinetuningConfig. The function reads seed, global_batch_size, num_train_steps, longest_row and
             length_buckets.
         position: (epoch, batch). Where to continue; None to begin.
         length_cost: float. The value of lengths.cost. A higher cost gives fewer different lengths in the run.
@@ -137,7 +149,7 @@ def evaluation_batches(
 
     Args:
         features: Features.
-        run: FinetuningConfig. The function reads max_seq_length and length_buckets.
+        run: FinetuningConfig. The function reads longest_row and length_buckets.
         batch_size: int. B.
         length_cost: float. The value of lengths.cost.
         times: int. How often the caller takes all batches.
@@ -193,8 +205,8 @@ def _sizes(features, plan):
 def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
     """The lengths for the batches of a plan. The longest row fits into the last length."""
     if not run.length_buckets:
-        return (run.max_seq_length,)
-    return lengths.fitted(*_sizes(features, plan), length_cost, run.max_seq_length, multiple)
+        return (run.longest_row,)
+    return lengths.fitted(*_sizes(features, plan), length_cost, run.longest_row, multiple)
 
 
 def _maker(features, run, batch_size, batch_lengths):

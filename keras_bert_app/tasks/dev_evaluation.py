@@ -46,7 +46,7 @@ class Scorer:
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         self.times = max(1, run.num_train_steps // run.eval_steps)
         execution, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
-        self.call = forward.make_prediction_call(strategy, model, execution)
+        self.call = forward.make_prediction_call(strategy, model, execution, data.task.family.make_answers(run))
         self.metric = data.task.metrics[0]
         # A resumed run repeats steps. Only the chief deletes the old rows of these steps, and another process may read
         # the file earlier.

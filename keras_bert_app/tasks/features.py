@@ -26,7 +26,10 @@ class Features:
         labels: dict name -> array [U, ...].
         token_labels: dict name -> array [T]. Only for features whose units are rows.
         notes: list of str. Lines for the log, such as how many texts were cut.
-        for_decode: dict name -> array [T, ...]. Facts about each token for decode; batches do not contain them.
+        for_decode: dict name -> values that only decode reads, such as facts about each token [T, ...].
+        target_ids: int32 [T']. The target texts one after the other, each [CLS] pieces [SEP]. None: the answers are no
+            texts. Only for features whose units are rows.
+        target_splits: int64 [R + 1]. Where each target begins in target_ids.
     """
 
     token_ids: np.ndarray
@@ -38,6 +41,8 @@ class Features:
     token_labels: dict = dataclasses.field(default_factory=dict)
     notes: list = dataclasses.field(default_factory=list)
     for_decode: dict = dataclasses.field(default_factory=dict)
+    target_ids: np.ndarray | None = None
+    target_splits: np.ndarray | None = None
 
     @property
     def num_units(self) -> int:
@@ -52,7 +57,8 @@ class Features:
     def fingerprint(self) -> str:
         """The sha256 of rows and labels, in hexadecimal digits."""
         digest = hashlib.sha256()
-        for values in (self.token_ids, self.row_splits, *self.labels.values(), *self.token_labels.values()):
+        targets = () if self.target_ids is None else (self.target_ids, self.target_splits)
+        for values in (self.token_ids, self.row_splits, *self.labels.values(), *self.token_labels.values(), *targets):
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
@@ -65,8 +71,10 @@ class Features:
         return np.diff(self.row_splits)
 
     def longest_rows(self) -> np.ndarray:
-        """int64 [U]: tokens in the longest row of each unit."""
+        """int64 [U]: tokens in the longest row of each unit, or in its target if that is longer."""
         lengths = self.row_lengths()
+        if self.target_splits is not None:
+            return np.maximum(lengths, np.diff(self.target_splits))
         return lengths if self.unit_splits is None else np.maximum.reduceat(lengths, self.unit_splits[:-1])
 
     def work(self) -> np.ndarray:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from keras_bert_app.drawing.finetuning_pictures import draw_curves
-from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.task_models import TaskHead, make_task_model
 from keras_bert_app.runs import checkpoints, lock, work_directory
 from keras_bert_app.tasks import batches, lengths, results, transfer
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import Data
+from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import initialization, loop, reporting, strategies, tpu
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.start import Start
@@ -25,7 +26,7 @@ class TaskData:
 
     Attributes:
         data: Data. If there are teachers, the training features have their answers.
-        head: Head of the task.
+        head: Head or Decoder of the task.
         fingerprints: dict split -> sha256 of its examples.
         teachers: directories of the teaching runs.
         answers: logits of the teachers, which the run stores so that a resumed run can use them. None: the run has no
@@ -33,7 +34,7 @@ class TaskData:
     """
 
     data: Data
-    head: Head
+    head: TaskHead
     fingerprints: dict[str, str]
     teachers: tuple[str, ...] = ()
     answers: np.ndarray | None = None
@@ -95,9 +96,9 @@ def finetune(start: Start) -> dict[str, Any]:
 
 
 def _make_model(start):
-    """(BertTaskModel, Optimizer) with their initial values; call it in the strategy's scope."""
+    """(model, Optimizer) with their initial values; call it in the strategy's scope."""
     run, num_layers = start.run, start.model_config.num_hidden_layers
-    model = BertTaskModel(
+    model = make_task_model(
         start.model_config,
         start.data.head,
         seed=run.seed,
@@ -106,6 +107,8 @@ def _make_model(start):
         passes=2 if run.consistency_weight else 1,
     )
     transfer.begin_with_label_shares(model, start.data.data)
+    if start.data.data.task.kind == TEXT_TO_TEXT and start.weights is None:
+        initialization.begin_with_sines(model)
     optimizer = choice.make_optimizer(run, transfer.trained_variables(model, run), num_layers)
     optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, num_layers)
     if run.average_decay:
@@ -123,6 +126,8 @@ def _with_fitted_weights(start, model):
         return start
     data, lines = start.data.data, list(start.weight_lines)
     weights, lines = transfer.keep_output_layer(start.weights, lines, start.data.head, data.task, data.labels)
+    if start.data.data.task.kind == TEXT_TO_TEXT:
+        weights, lines = transfer.with_decoder(weights, lines, model, start.run)
     if start.run.reinit_layers:
         weights, lines = transfer.with_new_layers(weights, lines, model, start.run.reinit_layers)
     wanted = {variable.path: variable.shape for variable in model.weights}

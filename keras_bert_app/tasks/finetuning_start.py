@@ -152,7 +152,7 @@ def make_start(
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
-    head = data.task.family.make_head(data.task, run, data.labels)
+    head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
     head = transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers, answers = _teachers(existing, run), None

@@ -65,7 +65,7 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     Raises:
         UserError: a file is missing or faulty; the message has file and line.
     """
-    task = registry.find(run.task)
+    task = registry.find(run.task).bound(run)
     task.check_options(run, asked_for)
     all_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, all_examples, run)

@@ -83,3 +83,12 @@ def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float
     """
     best = np.argsort(-probabilities, axis=1, kind="stable")[:, :k]
     return float(np.mean(np.any(best == gold[:, None], axis=1)))
+
+
+def no_signatures(examples) -> dict[str, str]:
+    """{}, for families whose metrics have only one variant.
+
+    Args:
+        examples: The scored examples. Not used; all families have this signature.
+    """
+    return {}

@@ -76,7 +76,7 @@ def tuned(
     """
     workdir = os.path.join(directory, "run")
     existing = ExistingRun.read(workdir)
-    task = registry.find(run.task)
+    task = registry.find(run.task).bound(run)
     examples = drawn_examples(task.read_split(run.data_dir, "train", task.settled(run)), task, run)
     texts = _documents(task.family.texts(examples))
     made_from = _made_from(run, model_config, vocabulary, initial, texts)

@@ -1,5 +1,7 @@
 """Training objectives for each kind of head, with the interface that training.losses describes."""
 
+import math
+
 import tensorflow as tf
 
 from keras_bert_app.modeling.execution import PLAIN, Execution
@@ -215,6 +217,49 @@ class QuestionAnswering(_Objective):
         """Logits [B, S] of the first token of an answer, and of its last token, from [B, S, 2]."""
         padding = (1.0 - tf.cast(batch["input_mask"], tf.float32)) * -1e4
         return [end_logits + padding for end_logits in tf.unstack(logits, axis=2)]
+
+
+class TextToText(_Objective):
+    """Cross-entropy over the pieces of target texts; target_word_ids int32 [B, T + 1], [CLS] first and 0 for padding.
+
+    Label smoothing gives a share of the probability to all pieces alike (Szegedy et al. 2016, section 7). The sum
+    "nll_sum" has no smoothing. The perplexity follows from it.
+
+    Args:
+        label_smoothing: float. The share.
+    """
+
+    sum_names = ("loss_sum", "correct", "count", "nll_sum")
+
+    def __init__(self, label_smoothing: float = 0.0):
+        super().__init__()
+        self.label_smoothing = label_smoothing
+
+    def counts(self, batch):
+        """[number of pieces of the targets], a float32 scalar."""
+        return [tf.reduce_sum(self._weights(batch))]
+
+    def _weights(self, batch):
+        return tf.cast(batch["target_word_ids"][:, 1:] > 0, tf.float32)
+
+    def _sums_of_logits(self, logits, batch, execution):
+        labels, weights = batch["target_word_ids"][:, 1:], self._weights(batch)
+        negative_log, correct, count = classification_sums(logits, labels, weights, execution)
+        if not self.label_smoothing:
+            return negative_log, correct, count, negative_log
+        # The loss of one place is (1 - e) (-log p(label)) + e (mean of -log p), and both have the same normalizer.
+        distances = tf.gather(logits, labels, batch_dims=2) - tf.reduce_mean(logits, axis=-1)
+        loss = negative_log + self.label_smoothing * tf.reduce_sum(weights * distances)
+        return loss, correct, count, negative_log
+
+    def metrics(self, sums):
+        """dict with the mean loss, the share of right pieces, and the perplexity."""
+        perplexity = math.exp(min(sums["nll_sum"] / max(sums["count"], 1.0), 700.0))
+        return {**super().metrics(sums), "perplexity": perplexity}
+
+    def progress(self, figures):
+        """The share of right pieces, and the perplexity."""
+        return f"acc {figures['accuracy']:.3f}  perplexity {figures['perplexity']:.1f}"
 
 
 def _divergences(logits, again):

@@ -1,4 +1,4 @@
-"""The logits of a model for all units of Features."""
+"""The answers of a model for all units of Features: logits, or texts that it decodes."""
 
 from collections.abc import Callable
 
@@ -9,6 +9,16 @@ from keras_bert_app.modeling.task_model import INPUTS, TOKENS
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress
+from keras_bert_app.training import forward
+
+
+def answers_are_logits(run: FinetuningConfig) -> Callable:
+    """The function of forward.make_prediction_call for models whose answers are logits.
+
+    Args:
+        run: FinetuningConfig. Not used; all families have this signature.
+    """
+    return forward.logits_of
 
 
 def unit_logits(
@@ -20,8 +30,8 @@ def unit_logits(
     should_stop: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
     **shapes,
-) -> np.ndarray | list[np.ndarray] | None:
-    """The logits of each unit.
+) -> np.ndarray | list | None:
+    """The answer to each unit.
 
     Args:
         call: A function that forward.make_prediction_call returns.
@@ -35,16 +45,24 @@ def unit_logits(
 
     Returns:
         float32 [U, n], or [U, G] for a head on CHOICES. For a head on TOKENS a list of U arrays [tokens of the row, n].
-        None if should_stop stopped the computation.
+        For a model that decodes texts a list of U dicts. None if should_stop stopped the computation.
     """
     by_unit = [None] * features.num_units
     num_tokens, work = features.row_lengths(), features.work()
     for batch, units in batches.evaluation_batches(features, run, batch_size, **shapes):
         if should_stop():
             return None
-        logits = call({name: batch[name] for name in INPUTS})
-        for row, unit in zip(logits, units, strict=False):  # the rows after the last unit fill up the batch
+        outputs = call({name: batch[name] for name in INPUTS})
+        for row, unit in zip(_rows(outputs), units, strict=False):  # the rows after the last unit fill up the batch
             by_unit[unit] = row[: num_tokens[unit]] if model.head.stands_on == TOKENS else row
         if progress:
             progress.done(len(units), int(work[units].sum()))
-    return by_unit if model.head.stands_on == TOKENS else np.stack(by_unit)
+    is_array = model.head.stands_on != TOKENS and not isinstance(by_unit[0], dict)
+    return np.stack(by_unit) if is_array else by_unit
+
+
+def _rows(outputs):
+    """The rows of an array, or of a dict of arrays."""
+    if not isinstance(outputs, dict):
+        return outputs
+    return [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]

@@ -7,6 +7,7 @@ from keras_bert_app.tasks.readers import (
     glue,
     languages,
     newsgroups,
+    parallel,
     reuters,
     squad,
     tagging_tasks,
@@ -15,7 +16,7 @@ from keras_bert_app.tasks.task import Task
 
 TASKS = {
     task.name: task
-    for module in (glue, languages, generic, reuters, newsgroups, squad, tagging_tasks, choice_files)
+    for module in (glue, languages, generic, reuters, newsgroups, squad, tagging_tasks, choice_files, parallel)
     for task in module.TASKS
 }
 

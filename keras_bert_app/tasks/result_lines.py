@@ -19,6 +19,8 @@ def summary(figures: dict[str, Any]) -> Iterator[str]:
         f"{figures['task']} {metric} {reported['score']:.4f} (95 % interval {_interval(reported['interval'])}) on "
         f"{counted(reported['examples'], 'example')} of {reported_on}{_others(reported['metrics'], metric)}"
     )
+    if signatures := reported.get("signatures"):
+        yield "  " + ", ".join(f"{name}: {signature}" for name, signature in signatures.items())
     best, last = figures["best"], figures["last"]
     count = figures["num_evaluations"]
     what = "half of dev" if reported_on == dev_halves.REPORTED else "dev"
@@ -119,6 +121,8 @@ def _how_wrong(mistake):
     """The fault of an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
     if "error" in mistake:
         return f"off by {mistake['error']:.4g}"
+    if "chrf" in mistake:
+        return f"chrF {mistake['chrf']:.1f}"
     if "f1" in mistake:
         return f"wrong answer (F1 {mistake['f1']:.2f}, probability {mistake['sure']:.2f})"
     return f"wrong and sure ({mistake['sure']:.2f})"

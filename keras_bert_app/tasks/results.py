@@ -95,7 +95,7 @@ def write(
         **_chosen(data, scorer.history, manifest["step"]),
         **_reported(data, answers),
     }
-    if model.scalar_mix is not None:
+    if getattr(model, "scalar_mix", None) is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
         figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
     if tuned_fields:
@@ -159,6 +159,7 @@ def _reported(data, predictions):
             "score": scores[task.metrics[0]],
             "interval": [round(end, 6) for end in comparison.interval],
             "metrics": scores,
+            **({"signatures": signatures} if (signatures := family.signatures(examples)) else {}),
         },
         "baseline": {
             "what": what,

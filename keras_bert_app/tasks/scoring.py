@@ -10,13 +10,13 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import Execution
-from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.task_models import head_of, make_task_model
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
-from keras_bert_app.tasks.task import Examples, names_in_answers
+from keras_bert_app.tasks.task import TEXT_TO_TEXT, Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
 from keras_bert_app.training.compilation import inference_execution
@@ -39,7 +39,7 @@ class FinetunedRun:
         task: Task.
         run: FinetuningConfig.
         labels: tuple of str. Names of the model's outputs.
-        model: BertTaskModel.
+        model: the model of modeling.task_models.
         tokenizer: The tokenizer of the run's vocabulary.
 
     Raises:
@@ -53,7 +53,7 @@ class FinetunedRun:
         self.run = FinetuningConfig(
             **{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}
         ).checked_against(model_config)
-        self.task, self.labels = registry.find(run.task), tuple(existing.note("labels"))
+        self.task, self.labels = registry.find(run.task).bound(run), tuple(existing.note("labels"))
         self.task.check_options(self.run, changes or {})
         self.checkpoint = best_weights(self.directory)
         checkpoints.check_size(self.checkpoint, model_config)
@@ -61,8 +61,8 @@ class FinetunedRun:
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
-            self.model = BertTaskModel(
-                model_config, Head(**existing.note("head")), dtype=strategies.KERAS_POLICIES[self.run.precision]
+            self.model = make_task_model(
+                model_config, head_of(existing.note("head")), dtype=strategies.KERAS_POLICIES[self.run.precision]
             )
         checkpoints.restore(self.checkpoint, self.model)
         self.tokenizer = run_tokenizer(existing.vocabulary(), model_config.do_lower_case)
@@ -94,7 +94,9 @@ class FinetunedRun:
         """The logits of each unit, with the shapes of predicting.unit_logits."""
         execution, shapes = compilation(self.strategy, self.run, self.model.config, features)
         if execution not in self._calls:
-            self._calls[execution] = forward.make_prediction_call(self.strategy, self.model, execution)
+            self._calls[execution] = forward.make_prediction_call(
+                self.strategy, self.model, execution, self.task.family.make_answers(self.run)
+            )
         shown = Progress("rows", features.num_units, int(features.work().sum()), self.stream) if self.stream else None
         logits = predicting.unit_logits(
             self._calls[execution], self.model, features, self.run, self.run.global_batch_size, progress=shown, **shapes
@@ -211,6 +213,8 @@ class Ensemble(FinetunedRun):
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
         """The mean logits over the runs. One model loads the weights of each run in turn."""
+        if self.task.kind == TEXT_TO_TEXT and len(self.directories) > 1:
+            raise UserError("--ensemble: the texts of several runs have no mean; leave out --ensemble")
         # The run of self.directory answers last, so that the model has the weights of this run afterwards.
         *others, own = [*self.directories[1:], self.directory]
         return _mean(

@@ -13,6 +13,22 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import sampling, split_files
 
 SPLITS = ("train", "dev", "test")
+TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
+# Fields that describe the layers under an output layer.
+HEAD_FIELDS = ("layers", "bilstm_units", "classifier_dropout", "consistency_weight")
+# Fields of tasks whose answers are texts.
+TEXT_TO_TEXT_FIELDS = (
+    "source",
+    "target",
+    "decoder",
+    "decoder_layers",
+    "decoder_init",
+    "shared_weights",
+    "max_target_length",
+    "label_smoothing",
+    "num_beams",
+    "length_penalty",
+)
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (
     "text_columns",
@@ -30,6 +46,8 @@ SELECTIVE = (
     "null_score_diff_threshold",
     "document_context",
     "pooling",
+    *HEAD_FIELDS,
+    *TEXT_TO_TEXT_FIELDS,
 )
 
 _WINDOW_FIELDS = ("max_windows", "doc_stride")
@@ -86,7 +104,8 @@ class Task:
         files: dict split -> names or glob patterns. The task reads the first one that exists. A run also scores the
             splits whose names begin with "dev_", in addition to "dev". Only one file may fit a pattern, unless the
             pattern has {language} or {all}. {language} stands for the run's language, or for any language if the run
-            names none. {all} stands for any text. The task reads all files that fit such a pattern.
+            names none. {source} stands for the run's source; see bound. {all} stands for any text. The task reads all
+            files that fit such a pattern.
         metrics: Names in tasks.metrics. The first one chooses the best checkpoint.
         labels: Names of the classes in order, if the task fixes them.
         defaults: Fields of FinetuningConfig for which this task has its own defaults.
@@ -128,6 +147,17 @@ class Task:
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
         """The configuration that decides the settings which the flags left open; see the attribute settle."""
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
+
+    def bound(self, run: FinetuningConfig) -> "Task":
+        """The Task of a run. Names of files that have {source} get the run's source, or are left out without one."""
+        if not any("{source}" in name for names in self.files.values() for name in names):
+            return self
+        source = glob.escape(run.source)
+        files = {
+            split: tuple(name.replace("{source}", source) for name in names if source or "{source}" not in name)
+            for split, names in self.files.items()
+        }
+        return dataclasses.replace(self, files=files)
 
     def classes(self, example: Any) -> tuple[str, ...]:
         """The names of the classes of an example; () if it has none."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.modeling.task_model import Head
+from keras_bert_app.modeling.task_models import TaskHead, is_same_head
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring
 from keras_bert_app.tasks.labelled_data import Data
@@ -149,7 +149,7 @@ def kept_answers(workdir: str, data: Data) -> np.ndarray | None:
     return logits if len(logits) == data.train.num_units else None
 
 
-def in_units_of(head: Head, data: Data, begun: dict | None = None) -> Head:
+def in_units_of(head: TaskHead, data: Data, begun: dict | None = None) -> TaskHead:
     """The Head of a run, which learns standardized labels if the labels are numbers.
 
     The offset of the head is the mean of the training labels, and its scale is their standard deviation.
@@ -158,7 +158,7 @@ def in_units_of(head: Head, data: Data, begun: dict | None = None) -> Head:
     usual.
 
     Args:
-        head: Head. The function returns it unchanged for other kinds of tasks.
+        head: Head or Decoder. The function returns it unchanged for other kinds of tasks.
         data: labelled_data.Data.
         begun: dict. config.json of a run that resumes and keeps its units; None for a new run.
     """
@@ -219,6 +219,27 @@ def with_new_layers(weights: Weights, lines: list[str], model, count: int) -> tu
     )
 
 
+def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfig) -> tuple[Weights, list[str]]:
+    """Gives a decoder its first weights, if the weights have none for it.
+
+    Args:
+        weights: Weights.
+        lines: Log lines about the weights.
+        model: TextToTextModel with random weights.
+        run: FinetuningConfig. Its decoder_init says whether the decoder starts from the encoder's layers.
+
+    Returns:
+        (Weights, log lines).
+    """
+    if run.decoder_init == "scratch" or any(path.startswith("decoder/") for path in weights.tensors):
+        return weights, lines
+    tensors = model.decoder_tensors(weights.tensors)
+    return (
+        dataclasses.replace(weights, tensors={**weights.tensors, **tensors}),
+        [*lines, "  decoder: the layers of the encoder; attention to the encoder is new"],
+    )
+
+
 def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
     """The variables that a run trains: dict path -> variable, without frozen embeddings and layers.
 
@@ -268,14 +289,14 @@ def says_what_it_answers(weights: Weights, task: Task) -> bool:
 
 
 def keep_output_layer(
-    weights: Weights, lines: list[str], head: Head, task: Task, labels: tuple[str, ...]
+    weights: Weights, lines: list[str], head: TaskHead, task: Task, labels: tuple[str, ...]
 ) -> tuple[Weights, list[str]]:
     """Keeps the output layer of the initial weights if it fits the run, and drops it otherwise.
 
     Args:
         weights: Weights to start from.
         lines: Log lines about the weights.
-        head: Head of the run.
+        head: Head or Decoder of the run.
         task: Task of the run.
         labels: Names of the outputs of the run.
 
@@ -284,8 +305,7 @@ def keep_output_layer(
     """
     tensors, own = weights.tensors, weights.own_head
     if own:
-        own_description = {**own.description, "dropout": head.dropout, "scale": head.scale, "offset": head.offset}
-        is_ours = own.labels == labels and own_description == dataclasses.asdict(head)
+        is_ours = own.labels == labels and is_same_head(own.description, head)
         if is_ours:
             tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
         origin, earlier_labels = "another kind" if own.labels == labels else "other labels", own.labels
@@ -296,7 +316,7 @@ def keep_output_layer(
     if origin and not is_ours:
         lines = [*lines, f"  left out: the output layer, of {origin} ({', '.join(earlier_labels[:6]) or 'no labels'})"]
     if is_ours:
-        tensors = {**tensors, **_in_units(tensors, head)}
+        tensors = {**tensors, **(_in_units(tensors, head) if "classifier/kernel" in tensors else {})}
         and_labels = f" and labels ({', '.join(labels[:6])})" if labels else ""
         lines = [*lines, f"  kept: the output layer, of the same kind{and_labels}"]
     return dataclasses.replace(weights, tensors=tensors), lines
@@ -310,12 +330,12 @@ def _in_units(tensors, head):
     }
 
 
-def notes_for_others(data: Data, head: Head) -> dict:
+def notes_for_others(data: Data, head: TaskHead) -> dict:
     """The keys of config.json that describe the output layer to this program and to other programs.
 
     Args:
         data: labelled_data.Data.
-        head: Head of the run.
+        head: Head or Decoder of the run.
     """
     family = data.task.family
     notes = {

@@ -54,20 +54,32 @@ def evaluation_function(
     return call
 
 
+def logits_of(model: Any, batch: dict, execution: Execution) -> Any:
+    """The logits of a model that returns a dict with logits.
+
+    Args:
+        model: the model.
+        batch: dict of tensors [B, ...].
+        execution: Execution.
+    """
+    return model(batch, execution=execution)["logits"]
+
+
 def make_prediction_call(
-    strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN
-) -> Callable[[dict], np.ndarray]:
-    """Makes a function that computes the logits of one global batch on every process.
+    strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN, answers: Callable = logits_of
+) -> Callable[[dict], Any]:
+    """Makes a function that computes the answers to one global batch on every process.
 
     Args:
         strategy: the strategy of the model.
-        model: model that returns a dict with logits.
+        model: the model.
         execution: Execution of compilation.inference_execution.
+        answers: function (model, batch, execution) -> tensor [B, ...], or dict of such tensors.
 
     Returns:
-        function of a global batch -> logits [B, ...] of all rows.
+        function of a global batch -> array [B, ...] of all rows, or dict of such arrays.
     """
-    call = prediction_function(strategy, model, execution)
+    call = prediction_function(strategy, model, execution, answers)
     # A program for a TPU cannot leave a size open, so each size has its own program.
     trace = tracer(call, num_fixed=1 if execution.is_compiled else 0) if device_kind(strategy) != "TPU" else None
 
@@ -75,24 +87,29 @@ def make_prediction_call(
         batch = split_over_replicas(strategy, batch, row_axis=0)
         if trace:
             trace(batch)
-        return call(batch).numpy()
+        return tf.nest.map_structure(lambda values: values.numpy(), call(batch))
 
     return predict_call
 
 
-def prediction_function(strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN) -> Callable:
+def prediction_function(
+    strategy: tf.distribute.Strategy, model: Any, execution: Execution = PLAIN, answers: Callable = logits_of
+) -> Callable:
     """Makes the tf.function of make_prediction_call. Its batch is split over the replicas.
 
     Args:
         strategy: the strategy of the model.
-        model: model that returns a dict with logits.
+        model: the model.
         execution: Execution of compilation.inference_execution.
+        answers: see make_prediction_call.
     """
 
     def replica_step(batch):
-        logits = model(batch, execution=execution)["logits"]
+        outputs = answers(model, batch, execution)
         context = tf.distribute.get_replica_context()
-        return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
+        if context.num_replicas_in_sync == 1:
+            return outputs
+        return tf.nest.map_structure(lambda values: context.all_gather(values, axis=0), outputs)
 
     # A program for a TPU cannot leave the length open, so each length has its own program.
     @tf.function(reduce_retracing=device_kind(strategy) != "TPU", autograph=False)

@@ -48,14 +48,14 @@ def begin_with_sines(model: Any) -> None:
     the distance of their positions. The dot product of random vectors depends on chance (docs/decisions.md).
 
     Args:
-        model: model with one variable whose path ends in position_embeddings.
+        model: model with one or more variables whose paths end in position_embeddings.
     """
-    (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
-    positions, width = table.shape
-    columns = np.arange(width)
-    angles = np.arange(positions)[:, None] / 10_000.0 ** (columns // 2 * 2 / width)
-    values = np.where(columns % 2, np.cos(angles), np.sin(angles)) * np.sqrt(2.0) * model.config.initializer_range
-    table.assign(values.astype(np.float32))
+    for table in (variable for variable in model.weights if variable.path.endswith("position_embeddings")):
+        positions, width = table.shape
+        columns = np.arange(width)
+        angles = np.arange(positions)[:, None] / 10_000.0 ** (columns // 2 * 2 / width)
+        values = np.where(columns % 2, np.cos(angles), np.sin(angles)) * np.sqrt(2.0) * model.config.initializer_range
+        table.assign(values.astype(np.float32))
 
 
 def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkpoint: str) -> None:

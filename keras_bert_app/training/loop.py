@@ -209,7 +209,10 @@ class _Loop:
 
     def report(self, rows: np.ndarray, stacked: dict[str, tf.Tensor], waited: float) -> None:
         """Shows the progress line, and writes a line of the log if one is due."""
-        self.window.add(rows, stacked["input_mask"], waited, *self.compiled)
+        mask = stacked["input_mask"]
+        if "target_word_ids" in stacked:  # the tokens of targets are work, too
+            mask = tf.concat([mask, tf.cast(stacked["target_word_ids"] > 0, mask.dtype)], axis=-1)
+        self.window.add(rows, mask, waited, *self.compiled)
         seconds_left = self._seconds_left()
         self.training.reporter.live(self.step, self.window.recent, seconds_left)
         if self._is_due(self.run.log_steps):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 # The arrays of a batch with one number for each token. A test of sizes is not enough, because another array may have
 # the same size by chance.
-_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels")
+_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels", "target_word_ids")
 
 
 def split_over_replicas(strategy: tf.distribute.Strategy, batch: dict[str, tf.Tensor], row_axis: int) -> Any:

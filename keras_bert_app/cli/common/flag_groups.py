@@ -98,6 +98,12 @@ FINETUNE = GroupedFlags(
             "swap_pairs tag_scheme document_context max_query_length max_answer_length n_best_size "
             "null_score_diff_threshold language fold",
         ),
+        _group(
+            "text_to_text",
+            "translation and other tasks whose answers are texts",
+            "source target decoder decoder_layers decoder_init shared_weights max_target_length label_smoothing "
+            "num_beams length_penalty",
+        ),
     ),
 )
 

@@ -97,6 +97,13 @@ function questionAnswering(model, { context: [context] }, outputs) {
 const multipleChoice = (model, { choices: [choices] }, { choice, probabilities }) =>
   [bars(choices.map((text, index) => [text, probabilities[index], index === choice]))];
 
+function textToText(model, inputs, { texts, scores }) {
+  const others = texts.slice(1).map((text, index) => element("li", {}, `${text} (${scores[index + 1].toFixed(2)})`));
+  return [element("p", { class: "text" }, texts[0] || "(an empty text)"),
+    ...(others.length ? [element("p", { class: "hint" }, "Other texts, with their scores"),
+      element("ul", {}, ...others)] : [])];
+}
+
 function embeddings(model, { text: texts }, { embedding }) {
   const dot = (a, b) => a.reduce((sum, value, index) => sum + value * b[index], 0);
   const cosine = (a, b) => dot(a, b) / Math.max(Math.sqrt(dot(a, a) * dot(b, b)), 1e-12);
@@ -114,4 +121,5 @@ function embeddings(model, { text: texts }, { embedding }) {
 }
 
 const DRAWINGS = { fill_mask: fillMask, classification, multi_label: multiLabel, regression, tagging,
-  question_answering: questionAnswering, multiple_choice: multipleChoice, embeddings };
+  question_answering: questionAnswering, multiple_choice: multipleChoice, embeddings,
+  text_to_text: textToText };

@@ -8,10 +8,12 @@ A family is a module with these names:
     input_names(examples): The names of the inputs of an exported model.
     featurize(task, examples, tokenizer, run, labels, has_labels=True): The Features of examples.
     texts(examples): All texts, for masked LM on them.
-    make_head(task, run, labels): The modeling.task_model.Head of a run.
+    make_head(task, run, labels, tokenizer): The modeling.task_models.TaskHead of a run.
     make_objective(task, run, head): The training objective, one of tasks.objectives.
-    decode(task, examples, features, logits, run, labels): The predictions from logits, one dict for each example.
+    make_answers(run): function (model, batch, execution) -> the model's answers to a batch, such as its logits.
+    decode(task, examples, features, logits, run, labels): The predictions from these answers, a dict for each example.
     score(task, examples, predictions, labels): dict metric -> score.
+    signatures(examples): dict metric -> how the metric is computed, for metrics with several variants.
     measure(task, examples, predictions, labels): The first metric as tasks.intervals.Measure, for resamples.
     baseline(task, train_examples, examples, labels): (description, predictions) of a baseline without a model.
     answers(task, examples, predictions, labels): (right answers, given answers, names) for the pictures.

@@ -15,12 +15,18 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import CHOICES, Head
-from keras_bert_app.tasks import intervals, metrics, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import Examples, Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task
 
 MULTIPLE_CHOICE = "multiple_choice"
-READS = ("pooling",)
+READS = (
+    *HEAD_FIELDS,
+    "pooling",
+)
+
+# The answers of the model are logits, and the names of the metrics say all.
+make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +120,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     ]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Head:
     """The Head of a run."""
     return Head(CHOICES, 1, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
 

@@ -16,19 +16,22 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
-from keras_bert_app.tasks import intervals, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import answer_report, answer_spans, squad_scores
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
-from keras_bert_app.tasks.task import Task, names_in_answers
+from keras_bert_app.tasks.task import HEAD_FIELDS, Task, names_in_answers
 
 QUESTION_ANSWERING = "question_answering"
-READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
+READS = (*HEAD_FIELDS, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
 # Another module has these functions of the family.
 baseline = answer_report.baseline
 answers = answer_report.answers
 mistakes = answer_report.mistakes
+
+# The answers of the model are logits, and the names of the metrics say all.
+make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +181,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     return list(dict.fromkeys(text for example in examples for text in (example.context, example.question)))
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Head:
     """The Head of a run: the logits of the first and the last token of an answer."""
     return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 

@@ -8,13 +8,13 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TEXT, Head
-from keras_bert_app.tasks import intervals, metrics, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import sequence_report
 from keras_bert_app.tasks.families.sequence_report import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from keras_bert_app.tasks.features import Features, RowBuilder, head_length, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import Examples, Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task
 
-READS = ("pooling", "long_documents", "max_windows", "doc_stride")
+READS = (*HEAD_FIELDS, "pooling", "long_documents", "max_windows", "doc_stride")
 THRESHOLD = 0.5  # a label is in the set if its probability is higher
 
 # Another module has these functions of the family.
@@ -22,6 +22,9 @@ baseline = sequence_report.baseline
 answers = sequence_report.answers
 write_predictions = sequence_report.write_predictions
 mistakes = sequence_report.mistakes
+
+# The answers of the model are logits, and the names of the metrics say all.
+make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +188,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     return [text for example in examples for text in (example.text_a, example.text_b) if text]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...]) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer) -> Head:
     """The Head of a run."""
     windows = {"windows": "logits", "hierarchical": "lstm"}.get(run.long_documents, "")
     return Head(TEXT, max(len(labels), 1), run.layers, run.pooling, windows, run.bilstm_units, run.classifier_dropout)

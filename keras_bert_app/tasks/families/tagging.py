@@ -14,15 +14,18 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
-from keras_bert_app.tasks import intervals, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import entities, tagging_rows
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.readers import conll
-from keras_bert_app.tasks.task import Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Task
 
-READS = ("doc_stride", "document_context", "text_columns", "label_column")
+READS = (*HEAD_FIELDS, "doc_stride", "document_context", "text_columns", "label_column")
 _FEWEST_DOCUMENTS = 20  # with fewer documents, single sentences are held out
 ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
+
+# The answers of the model are logits, and the names of the metrics say all.
+make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
 
 
 def has_entities(task: Task) -> bool:
@@ -129,7 +132,7 @@ def texts(examples: Sequence[conll.Sentence]) -> list[str]:
     return [" ".join(example.words) for example in examples]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...]) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer) -> Head:
     """The Head of a run."""
     return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 

@@ -1,10 +1,12 @@
 """Rows of labelled tables: TSV, CSV and JSON lines. Every error message has file and line."""
 
 import csv
+import gzip
 import itertools
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,7 +59,7 @@ def read_rows(
         UserError: the file is not UTF-8, a row has more or fewer fields than columns, or a line is not a JSON object.
             The message has file:line.
     """
-    kind = os.path.splitext(path)[1].lower()
+    kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
     lines = lines_of(path)
     start, first = [], ""
     for number, line in lines:
@@ -83,8 +85,8 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
     Raises:
         UserError: a line is not UTF-8.
     """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
+    with _opened(path) as file:
+        for number, line in enumerate(_lines(path, file), 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -92,6 +94,17 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
                     f"{path}:{number}: is not UTF-8 (byte {error.start} of the line); convert the file"
                 ) from None
             yield number, text.rstrip("\n").removesuffix("\r")
+
+
+def _opened(path):
+    return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
+
+
+def _lines(path, file):
+    try:
+        yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path}: is not whole gzip ({error}); copy the file again") from None
 
 
 def column_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:

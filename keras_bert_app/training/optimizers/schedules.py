@@ -41,6 +41,14 @@ def learning_rate(run: TrainingConfig, step, progress):
     return run.learning_rate * factor
 
 
+def _inverse_square_root(run, progress, after_warmup):
+    """The square root of (end of the warm-up / progress) (Vaswani et al. 2017, section 5.3)."""
+    del after_warmup
+    warmup_share = run.warmup_share or min(run.num_warmup_steps / run.num_train_steps, 1.0)
+    warmup_share = max(warmup_share, 1.0 / run.num_train_steps)
+    return tf.sqrt(warmup_share / tf.maximum(progress, warmup_share))
+
+
 # The rate after the warm-up, as a share of the peak. The functions take the run, the progress since the beginning of
 # the run, and the progress since the end of the warm-up.
 _SHAPES = {
@@ -53,4 +61,5 @@ _SHAPES = {
     "warmup_stable_decay": lambda run, progress, after_warmup: tf.minimum(
         1.0, (1.0 - progress) / max(run.decay_share, 1e-9)
     ),
+    "inverse_square_root": _inverse_square_root,
 }

@@ -1,0 +1,60 @@
+"""Makes the model of a task from the description of its head."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
+
+TaskHead = Head | Decoder
+
+
+def head_of(values: Mapping[str, Any]) -> TaskHead:
+    """Makes the description of a head from its fields, as config.json has them.
+
+    Args:
+        values: dict. The fields of a Head or of a Decoder.
+
+    Returns:
+        Head or Decoder.
+    """
+    return Decoder(**values) if "decoder" in values else Head(**values)
+
+
+def is_same_head(values: Mapping[str, Any], head: TaskHead) -> bool:
+    """Whether weights with one head fit another one. The rate of the dropout and the unit of numbers may differ.
+
+    Args:
+        values: dict. The fields of the first head, as config.json has them.
+        head: Head or Decoder. The second head.
+    """
+    free = ("dropout", "scale", "offset")
+    fields = json.loads(json.dumps(dataclasses.asdict(head)))
+    first, second = ({name: value for name, value in each.items() if name not in free} for each in (values, fields))
+    return first == second
+
+
+def make_task_model(
+    config: BertConfig,
+    head: TaskHead,
+    seed: int = 0,
+    dtype: str = "float32",
+    encoder_has_dropout: bool = True,
+    passes: int = 1,
+) -> BertTaskModel | TextToTextModel:
+    """Makes the model of a task with random weights.
+
+    Args:
+        config: BertConfig. The configuration of the encoder.
+        head: Head or Decoder.
+        seed: int. The seed of the initial weights.
+        dtype: str. Keras type policy.
+        encoder_has_dropout: bool. False for an encoder that is not trained.
+        passes: int. How many times a training batch passes through a BertTaskModel.
+    """
+    if isinstance(head, Decoder):
+        return TextToTextModel(config, head, seed, dtype, encoder_has_dropout)
+    return BertTaskModel(config, head, seed, dtype, encoder_has_dropout, passes)

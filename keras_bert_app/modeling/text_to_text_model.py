@@ -1,0 +1,197 @@
+"""TextToTextModel: an encoder, and a decoder that writes a text from the encoder's states."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.encoder import BertEncoder
+from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.heads import MaskedLMHead
+from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.task_model import TEXT
+from keras_bert_app.modeling.text_decoding import IMPOSSIBLE, Decoded, DecodingOptions, decode
+from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, decoder_stem
+
+
+@registered
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """The decoder that a task puts on an encoder.
+
+    Attributes:
+        decoder: str. The kind of decoder: "transformer".
+        num_layers: int. Layers of the decoder; 0 for as many as the encoder has.
+        shares: str. The weights that the decoder shares with the encoder: "nothing", "embeddings" or "all" (Rothe et
+            al. 2020, BERTShare).
+        begin_id: int. The piece before the first place, [CLS].
+        end_id: int. The piece that ends a text, [SEP].
+        never_ids: tuple of int. Pieces that no text has, such as [PAD] and [MASK].
+    """
+
+    decoder: str
+    num_layers: int
+    shares: str
+    begin_id: int
+    end_id: int
+    never_ids: tuple[int, ...] = ()
+
+    # Constants that every head of a task has; see modeling.task_model.Head.
+    stands_on = TEXT
+    has_pooler = False
+    is_plain = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "never_ids", tuple(self.never_ids))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal description."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "Decoder":
+        """Makes a description from the dict of get_config.
+
+        Args:
+            config: dict. The result of get_config.
+
+        Returns:
+            Decoder.
+        """
+        return cls(**config)
+
+
+@registered
+class TextToTextModel(Configured, keras.Model):
+    """An encoder and a decoder. With BERT's weights this is BERT2BERT of Rothe et al. (2020).
+
+    The output layer is the masked-LM head of BERT, whose table is that of the decoder's embeddings. So all weights
+    except the decoder's attention to the encoder can come from a pre-trained BERT.
+
+    Args:
+        config: BertConfig. The configuration of the encoder.
+        head: Decoder. The description of the decoder.
+        seed: int. The seed of the initial weights.
+        dtype: str. Keras type policy.
+        encoder_has_dropout: bool. False for an encoder that is not trained.
+        name: str. The name of the Keras model.
+
+    Call arguments:
+        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S], and target_word_ids, int32
+            [B, T + 1]: [CLS], the pieces of the target, [SEP], then zeros.
+        dropout_seed: int [2] for training with dropout, or None for inference.
+        return_attention_scores: bool. Whether to return the decoder's attention to the encoder too.
+        execution: Execution. How ops are executed.
+        training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
+
+    Returns:
+        dict: logits, float32 [B, T, V], of the piece at each place of the target after [CLS]; with
+        return_attention_scores also attention_scores, every layer's [B, N, T, S].
+    """
+
+    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout")
+
+    def __init__(
+        self,
+        config: BertConfig,
+        head: Decoder,
+        seed: int = 0,
+        dtype: str = "float32",
+        encoder_has_dropout: bool = True,
+        name: str = "text_to_text_model",
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.config, self.head, self.seed, self.encoder_has_dropout = config, head, seed, encoder_has_dropout
+        self.has_dropout = config.has_dropout
+        self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
+        self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=False)
+        if not encoder_has_dropout:
+            self.encoder.dropout_counter = None
+        num_layers = head.num_layers or config.num_hidden_layers
+        decoder_config = config.replace(num_hidden_layers=num_layers, num_heads_by_layer=())
+        self.decoder = TransformerDecoder(
+            decoder_config,
+            f"{seed}/decoder",
+            dtype=dtype,
+            embeddings=None if head.shares == "nothing" else self.encoder.embeddings,
+            shared_layers=self.encoder.transformer_layers[:num_layers] if head.shares == "all" else (),
+        )
+        self.output_head = MaskedLMHead(decoder_config, seed, dtype=dtype, name="masked_lm")
+        self.output_head.build()
+        self.built = True
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the model's parts. See interop.weights.part_of."""
+        return ("encoder", "decoder", "masked_lm")
+
+    def call(
+        self,
+        inputs,
+        dropout_seed=None,
+        return_attention_scores: bool = False,
+        execution: Execution = PLAIN,
+        training: bool | None = None,
+    ):
+        dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
+        states = self._states(inputs, dropout_seed, execution)
+        target_ids = inputs["target_word_ids"][:, :-1]
+        target_mask = keras.ops.cast(target_ids > 0, "int32")
+        x, attention_scores = self.decoder(
+            target_ids, target_mask, states, inputs["input_mask"], decoder_stem(dropout_seed), execution=execution
+        )
+        outputs = {"logits": self._logits(x, execution)}
+        return {**outputs, "attention_scores": attention_scores} if return_attention_scores else outputs
+
+    def decoded(self, inputs, options: DecodingOptions, execution: Execution = PLAIN) -> Decoded:
+        """Writes texts from the source texts of a batch.
+
+        Args:
+            inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S].
+            options: DecodingOptions.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            Decoded, of the B texts.
+        """
+        ops, num_beams = keras.ops, options.num_beams
+        batch_size = ops.shape(inputs["input_mask"])[0]
+        states = ops.repeat(self._states(inputs, None, execution), num_beams, axis=0)
+        mask = ops.repeat(inputs["input_mask"], num_beams, axis=0)
+        cache, read_by_all = self.decoder.start(states, mask, options.max_length, execution)
+        never = ops.zeros((self.config.vocab_size,))
+        for piece in self.head.never_ids:
+            never = ops.where(ops.arange(self.config.vocab_size) == piece, IMPOSSIBLE, never)
+
+        def step(ids, place, cache):
+            x, cache, _ = self.decoder.step(ids, place, cache, read_by_all, execution)
+            return self._logits(x, execution)[:, 0] + never, cache
+
+        return decode(step, cache, batch_size, self.head.begin_id, self.head.end_id, options)
+
+    def decoder_tensors(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The decoder's first weights, taken from those of an encoder (Rothe et al. 2020, section 2).
+
+        Layer i of the decoder gets the weights of layer i of the encoder. Its attention to the encoder is new.
+
+        Args:
+            tensors: dict path -> array. The weights of an encoder.
+
+        Returns:
+            dict path -> array, for every variable of the decoder.
+        """
+        return {
+            variable.path: tensors.get(variable.path.replace("decoder/", "encoder/", 1), variable.numpy())
+            for variable in self.weights
+            if variable.path.startswith("decoder/")
+        }
+
+    def _states(self, inputs, dropout_seed, execution):
+        dropout_seed = dropout_seed if self.encoder_has_dropout else None
+        return self.encoder(inputs, dropout_seed=dropout_seed, execution=execution)["sequence_output"]
+
+    def _logits(self, x, execution):
+        return self.output_head(x, backend.tensor(self.decoder.embeddings.word_table), execution=execution)

@@ -1,0 +1,221 @@
+"""The family of tasks whose answers are texts: translation, summaries, corrections.
+
+An encoder reads the text as a row [CLS] text [SEP]. A decoder writes the answer from the encoder's states.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.text_decoding import DecodingOptions
+from keras_bert_app.modeling.text_to_text_model import Decoder
+from keras_bert_app.tasks import intervals, objectives, sampling
+from keras_bert_app.tasks.families import text_scores
+from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
+from keras_bert_app.tasks.task import TEXT_TO_TEXT_FIELDS, Examples, Task
+from pipelines.wordpiece.detokenizing import texts_of_ids
+
+# Only translation has languages.
+READS = tuple(name for name in TEXT_TO_TEXT_FIELDS if name not in ("source", "target"))
+_TEXTS_PER_CALL = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A text and the text that answers it.
+
+    Attributes:
+        guid: Name of the example in predictions.
+        text: str.
+        target: str; None if it is unknown.
+        place: file:line.
+    """
+
+    guid: str
+    text: str
+    target: str | None
+    place: str
+
+
+def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple[str, ...]:
+    """(), because the outputs are pieces of the vocabulary."""
+    return ()
+
+
+def classes(task: Task, example: Example) -> tuple[str, ...]:
+    """(), because a text has no class."""
+    return ()
+
+
+def sources(examples: Sequence[Example]) -> list[tuple]:
+    """The text of each example."""
+    return [sampling.content(example.text) for example in examples]
+
+
+def input_names(examples: Sequence[Example]) -> list[str]:
+    """The names of the inputs of an exported model."""
+    return ["text"]
+
+
+def featurize(
+    task: Task, examples: Sequence[Example], tokenizer, run: FinetuningConfig, labels: tuple, has_labels: bool = True
+) -> Features:
+    """The Features of examples. Texts and targets that are too long lose their ends."""
+    builder, targets, cut, cut_targets = RowBuilder(tokenizer), [], 0, 0
+    pieces = piece_ids(tokenizer, [example.text for example in examples])
+    for ids in pieces:
+        cut += len(ids) > run.max_seq_length - 2
+        builder.add(ids[: run.max_seq_length - 2])
+    for ids in piece_ids(tokenizer, [example.target for example in examples]) if has_labels else ():
+        cut_targets += len(ids) > run.target_length - 2
+        targets.append(np.concatenate([[tokenizer.cls_id], ids[: run.target_length - 2], [tokenizer.sep_id]]))
+    notes = examples.notes() if isinstance(examples, Examples) else []
+    notes += notes_of_empty(examples, [number for number, ids in enumerate(pieces) if not len(ids)])
+    if cut or cut_targets:
+        notes.append(
+            f"of {len(examples):,} examples, {cut:,} lost the end of the text (more than {run.max_seq_length} tokens) "
+            f"and {cut_targets:,} the end of the target (more than {run.target_length})"
+        )
+    features = builder.features(np.arange(len(examples)), notes=notes)
+    if has_labels:
+        features.target_ids = np.concatenate(targets).astype(np.int32)
+        features.target_splits = np.concatenate([[0], np.cumsum([len(ids) for ids in targets])]).astype(np.int64)
+    features.for_decode = {"vocabulary": tokenizer.vocabulary, "end_id": tokenizer.sep_id}
+    return features
+
+
+def texts(examples: Sequence[Example]) -> list[str]:
+    """All texts and targets, for masked LM on them."""
+    return [text for example in examples for text in (example.text, example.target) if text]
+
+
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Decoder:
+    """The Decoder of a run."""
+    never = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.mask_id)
+    return Decoder(run.decoder, run.decoder_layers, run.shared_weights, tokenizer.cls_id, tokenizer.sep_id, never)
+
+
+def make_objective(task: Task, run: FinetuningConfig, head: Decoder) -> objectives.TextToText:
+    """Cross-entropy over the pieces of the targets."""
+    return objectives.TextToText(run.label_smoothing)
+
+
+def make_answers(run: FinetuningConfig) -> Callable:
+    """The function of forward.make_prediction_call that decodes texts: dict of ids [B, K, T] and scores [B, K]."""
+    options = DecodingOptions(run.target_length - 1, run.num_beams, run.length_penalty)
+
+    def answers(model, batch, execution):
+        return model.decoded(batch, options, execution)._asdict()
+
+    return answers
+
+
+def decode(
+    task: Task,
+    examples: Sequence[Example],
+    features: Features,
+    logits: Sequence[dict],
+    run: FinetuningConfig,
+    labels: tuple,
+) -> list[dict]:
+    """The predictions from decoded ids.
+
+    Args:
+        task: Task.
+        examples: The examples.
+        features: Features of the examples.
+        logits: A dict with ids [K, T] and scores [K] for each example.
+        run: FinetuningConfig.
+        labels: ().
+
+    Returns:
+        list of dicts: text, the best text; texts and scores, the best texts and their scores, best first.
+    """
+    vocabulary, end_id = (features.for_decode[name] for name in ("vocabulary", "end_id"))
+    flat = np.concatenate([entry["ids"] for entry in logits])
+    decoded = []
+    for start in range(0, len(flat), _TEXTS_PER_CALL):
+        batch = texts_of_ids(tf.constant(flat[start : start + _TEXTS_PER_CALL]), tf.constant(vocabulary), end_id)
+        decoded += [text.decode() for text in batch.numpy()]
+    predictions, rest = [], iter(decoded)
+    for entry in logits:
+        best = [next(rest) for _ in entry["ids"]]
+        scores = [round(float(score), 6) for score in entry["scores"]]
+        predictions.append({"text": best[0], "texts": best, "scores": scores})
+    return predictions
+
+
+def _compared(examples, predictions):
+    """(outputs, references) as lists of texts."""
+    return [prediction["text"] for prediction in predictions], [example.target for example in examples]
+
+
+def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
+    """dict metric -> score. BLEU and chrF are from 0 to 100, the share of exact matches is from 0 to 1."""
+    outputs, references = _compared(examples, predictions)
+    scorers = {
+        "bleu": lambda: text_scores.bleu_of_counts(text_scores.bleu_counts(outputs, references)),
+        "bleu_lowercase": lambda: text_scores.bleu_of_counts(text_scores.bleu_counts(outputs, references, True)),
+        "chrf": lambda: text_scores.chrf(outputs, references),
+        "exact_match": lambda: float(
+            np.mean([a.split() == b.split() for a, b in zip(outputs, references, strict=True)])
+        ),
+    }
+    return {name: scorers[name]() for name in task.metrics}
+
+
+def signatures(examples: Sequence[Example]) -> dict[str, str]:
+    """dict metric -> sacrebleu's signature."""
+    return text_scores.signatures([example.target for example in examples])
+
+
+def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> intervals.Measure:
+    """The first metric of resamples: BLEU of their texts, or the mean of the texts' chrF."""
+    outputs, references = _compared(examples, predictions)
+    if task.metrics[0] == "chrf":
+        return text_scores.chrf_of_texts(outputs, references)
+    counts = text_scores.bleu_counts(outputs, references)
+    return lambda indices: text_scores.bleu_of_counts(counts[indices])
+
+
+def baseline(
+    task: Task, train_examples: Sequence[Example], examples: Sequence[Example], labels: tuple
+) -> tuple[str, list[dict]]:
+    """(description, predictions) of the baseline: the text itself."""
+    return "the text itself, unchanged", [{"text": example.text} for example in examples]
+
+
+def answers(
+    task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple
+) -> tuple[list[int], list[int], tuple[str, ...]]:
+    """(words of the targets, words of the answers, ()) for the picture."""
+    outputs, references = _compared(examples, predictions)
+    return [len(text.split()) for text in references], [len(text.split()) for text in outputs], ()
+
+
+def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
+    """Writes translations.txt (rewrites.txt), one text a line in the order of the examples."""
+    name = "translations.txt" if task.name == "translation" else "rewrites.txt"
+    with open(os.path.join(directory, name), "w", encoding="utf-8", newline="") as file:
+        file.writelines(" ".join(prediction["text"].split()) + "\n" for prediction in predictions)
+
+
+def mistakes(task: Task, examples: Sequence[Example], predictions: Sequence[dict], most: int) -> list[dict]:
+    """At most `most` answers as dicts, the lowest chrF first."""
+    outputs, references = _compared(examples, predictions)
+    scores = text_scores.chrf_of_texts(outputs, references)
+    return [
+        {
+            "place": examples[index].place,
+            "chrf": round(float(scores[index]), 2),
+            "predicted": outputs[index],
+            "right": references[index],
+            "text": examples[index].text,
+        }
+        for index in np.argsort(scores, kind="stable")[:most]
+        if outputs[index] != references[index]
+    ]

@@ -1,0 +1,200 @@
+"""Text to text: a run learns to translate word by word, resumes bit for bit, and answers files."""
+
+import io
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.execution import PARTS, PLAIN
+from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
+from keras_bert_app.runs.shared_tokenizer import run_tokenizer
+from keras_bert_app.tasks import objectives, registry, transfer
+from keras_bert_app.tasks.batches import make_batch
+from keras_bert_app.tasks.families.text_to_text import Example
+from keras_bert_app.tasks.scoring import FinetunedRun, opened
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
+from tests.tasks import conftest
+
+WORDS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six"}
+VOCABULARY = "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", *WORDS, *WORDS.values())).encode()
+CONFIG = BertConfig(
+    vocab_size=VOCABULARY.count(b"\n"),
+    hidden_size=32,
+    num_attention_heads=2,
+    num_hidden_layers=1,
+    intermediate_size=64,
+    max_position_embeddings=17,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.1,
+    do_lower_case=False,
+)
+SETTINGS = dict(
+    task="translation",
+    source="de",
+    target="en",
+    max_seq_length=11,
+    global_batch_size=16,
+    learning_rate=5e-3,
+    num_train_steps=160,
+    eval_steps=80,
+    save_checkpoints_steps=80,
+    bias_correction=True,
+    keep_checkpoints=9,
+    num_warmup_steps=10,
+    num_beams=2,
+    strategy="one_device",
+    seed=3,
+)
+
+
+@pytest.fixture(scope="session")
+def parallel_dir(tmp_path_factory):
+    """A directory with train (400 pairs), val (40) and test (30): numbers of one to five words."""
+    directory = tmp_path_factory.mktemp("parallel")
+    generator = np.random.default_rng(5)
+    for name, count in (("train", 400), ("val", 40), ("test", 30)):
+        lines = [[str(word) for word in generator.choice([*WORDS], generator.integers(1, 6))] for _ in range(count)]
+        for language, texts in (("de", lines), ("en", [[WORDS[word] for word in line] for line in lines])):
+            (directory / f"{name}.{language}").write_text(
+                "".join(" ".join(text) + ".\n" for text in texts), encoding="utf-8"
+            )
+    return directory
+
+
+def trained(workdir, directory, **settings):
+    """(results, printed text) of a run."""
+    output = io.StringIO()
+    run = FinetuningConfig(**{**SETTINGS, "data_dir": str(directory), **settings})
+    return conftest.finetuned(str(workdir), CONFIG, run, VOCABULARY, stream=output), output.getvalue()
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory, parallel_dir):
+    """(work directory, results, printed text) of a run that has learned to translate. No test may change it."""
+    workdir = tmp_path_factory.mktemp("translator") / "run"
+    return str(workdir), *trained(workdir, parallel_dir, test_file=str(parallel_dir / "test.de"))
+
+
+def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(translator):
+    workdir, figures, printed = translator
+    assert figures["metric"] == "bleu" and figures["reported"]["score"] > 90
+    assert figures["baseline"]["score"] < 10 and not figures["no_better_than_baseline"]
+    assert figures["reported"]["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
+    assert "perplexity" in printed and "the text itself, unchanged: bleu" in printed
+    assert {"answers.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
+
+
+def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(translator, tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text("zwei eins.\n\nsechs.\n", encoding="utf-8")
+    count, names, _ = opened(translator[0]).predict(str(path), str(tmp_path / "out"))
+    assert count == 3 and names == ["probabilities.jsonl", "translations.txt"]
+    lines = (tmp_path / "out/translations.txt").read_text(encoding="utf-8").split("\n")
+    assert lines[0] == "two one." and lines[2] == "six." and len(lines) == 4
+    first = json.loads((tmp_path / "out/probabilities.jsonl").read_text(encoding="utf-8").split("\n")[0])
+    assert first["text"] == first["texts"][0] == "two one." and len(first["texts"]) == 2
+    assert first["scores"] == sorted(first["scores"], reverse=True) and first["scores"][0] < 0
+
+
+def test_more_beams_and_another_length_penalty_may_be_given_to_a_finished_run(translator, parallel_dir):
+    run = FinetunedRun(translator[0], {"num_beams": 3, "length_penalty": 0.0})
+    scores, examples, _, predictions = run.evaluate(str(parallel_dir / "val.de"))
+    assert scores["bleu"] > 90 and len(examples) == 40 and len(predictions[0]["texts"]) == 3
+
+
+def test_a_run_cut_off_after_its_first_checkpoint_ends_bit_for_bit_the_same(translator, parallel_dir, tmp_path):
+    workdir = tmp_path / "run"
+    shutil.copytree(translator[0], workdir)
+    shutil.rmtree(conftest.newest(workdir))
+    _, printed = trained(workdir, parallel_dir, test_file=str(parallel_dir / "test.de"))
+    assert "resumed at step 80" in printed
+    right, again = (conftest.weights_of(conftest.newest(directory)) for directory in (translator[0], workdir))
+    for path, values in right.items():
+        np.testing.assert_array_equal(again[path], values, err_msg=path)
+
+
+def test_a_decoder_starts_from_the_layers_of_an_encoder(parallel_dir, tmp_path):
+    """A run with the weights of an encoder alone has them in its decoder too, before its first step."""
+    encoder = TextToTextModel(CONFIG, Decoder("transformer", 0, "embeddings", 2, 3), seed=11)
+    tensors = {v.path: v.numpy() for v in encoder.weights if not v.path.startswith("decoder/")}
+    weights = Weights(CONFIG, tensors, VOCABULARY, origin="a test")
+    model = TextToTextModel(CONFIG, Decoder("transformer", 0, "nothing", 2, 3), seed=12)
+    for decoder_init in ("encoder", "scratch"):
+        run = FinetuningConfig(**{**SETTINGS, "decoder_init": decoder_init})
+        merged, lines = transfer.with_decoder(weights, [], model, run)
+        decoder = {path: values for path, values in merged.tensors.items() if path.startswith("decoder/")}
+        if decoder_init == "scratch":
+            assert not decoder and not lines
+            continue
+        assert decoder.keys() == {v.path for v in model.weights if v.path.startswith("decoder/")}
+        for path, values in decoder.items():
+            source = tensors.get(path.replace("decoder/", "encoder/"))
+            assert (source is None) == ("cross_attention" in path)
+            expected = {v.path: v.numpy() for v in model.weights}[path] if source is None else source
+            np.testing.assert_array_equal(values, expected)
+        assert lines == ["  decoder: the layers of the encoder; attention to the encoder is new"]
+
+
+def test_the_loss_has_label_smoothing_over_all_pieces():
+    generator = np.random.default_rng(2)
+    logits = tf.constant(generator.normal(size=(3, 4, 7)).astype(np.float32))
+    ids = tf.constant([[2, 5, 6, 3, 0], [2, 3, 0, 0, 0], [2, 1, 4, 6, 3]])
+    log_probabilities = tf.nn.log_softmax(logits).numpy().astype(np.float64)
+    right, smoothed, count = 0.0, 0.0, 0
+    for row in range(3):
+        for place in range(4):
+            if label := int(ids[row, place + 1]):
+                right -= log_probabilities[row, place, label]
+                target = 0.9 * np.eye(7)[label] + 0.1 / 7
+                smoothed -= (target * log_probabilities[row, place]).sum()
+                count += 1
+    for execution in (PLAIN, PARTS):
+        sums = objectives.TextToText(0.1).loss_sums({"logits": logits}, {"target_word_ids": ids}, execution)
+        np.testing.assert_allclose(sums["loss_sum"], smoothed, rtol=1e-5)
+        np.testing.assert_allclose(sums["nll_sum"], right, rtol=1e-5)
+        assert sums["count"] == count
+    figures = objectives.TextToText(0.1).metrics({name: float(value) for name, value in sums.items()})
+    assert figures["perplexity"] == pytest.approx(np.exp(right / count), rel=1e-5)
+
+
+def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
+    task = registry.find("translation")
+    run = FinetuningConfig(**{**SETTINGS, "max_target_length": 5})
+    examples = [Example("0", "eins zwei", "one two three four", "a:1"), Example("1", "drei", "three", "a:2")]
+    tokenizer = run_tokenizer(VOCABULARY, False)
+    features = task.family.featurize(task, examples, tokenizer, run, ())
+    batch = make_batch(features, np.array([1, 0]), 3, 6)
+    pieces = VOCABULARY.decode().split("\n")
+    shown = [[pieces[number] for number in row if number] for row in batch["target_word_ids"]]
+    assert shown == [["[CLS]", "three", "[SEP]"], ["[CLS]", "one", "two", "three", "[SEP]"], []]
+    assert features.longest_rows().tolist() == [5, 3]
+    assert "1 the end of the target (more than 5)" in features.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"pooling": "mean"}, "--pooling=mean: task translation does not read it"),
+        ({"bilstm_units": 8}, "--bilstm_units=8: task translation does not read it"),
+        ({"shared_weights": "all", "decoder_layers": 2}, "--decoder_layers=2: with --shared_weights=all"),
+        ({"max_target_length": 18}, "--max_target_length=18 is above the model's max_position_embeddings 17"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(parallel_dir, tmp_path, settings, message):
+    with pytest.raises(UserError, match=message):
+        run = FinetuningConfig(**{**SETTINGS, "data_dir": str(parallel_dir), **settings}).checked_against(CONFIG)
+        conftest.finetuned(str(tmp_path / "run"), CONFIG, run, VOCABULARY)
+
+
+def test_other_tasks_refuse_the_options_of_text_to_text():
+    with pytest.raises(UserError, match="--num_beams=2: task sst-2 does not read it"):
+        registry.find("sst-2").check_options(FinetuningConfig(task="sst-2", num_beams=2))
