@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
-DECODERS = ("transformer",)
+DECODERS = ("transformer", "rnn_state", "rnn_context", "rnn_feedback")
 SHARED_WEIGHTS = ("nothing", "embeddings", "all")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
@@ -113,7 +113,24 @@ class FinetuningConfig(TrainingConfig):
         "", "Language of the texts to translate, which is the ending of their files: --source=de reads train.de."
     )
     target: str = field("", "Language of the translations, which is the ending of their files, such as en.")
-    decoder: str = field("transformer", "The decoder of a text-to-text task.", choices=DECODERS)
+    decoder: str = field(
+        "transformer",
+        "The decoder of a text-to-text task: a Transformer, or a recurrent one that reads the context as its first "
+        "state (rnn_state), at each step (rnn_context), or at each step with the previous piece (rnn_feedback).",
+        choices=DECODERS,
+    )
+    attention: str = field(
+        "none",
+        "Attention of a recurrent decoder to the encoder's states (additive: Bahdanau et al. 2015; dot: Luong et al. "
+        "2015).",
+        choices=("none", "additive", "dot"),
+    )
+    context: str = field(
+        "last",
+        "Context of a recurrent decoder without attention, and its first state with attention: the last state, a "
+        "projection of it, or the mean of all states.",
+        choices=("last", "projection", "mean"),
+    )
     decoder_layers: int = field(0, "Layers of the decoder; 0: as many as the encoder has.", minimum=0)
     decoder_init: str = field(
         "encoder",
@@ -260,6 +277,23 @@ class FinetuningConfig(TrainingConfig):
                 "--long_documents=head or head_tail"
             )
 
+    def _check_decoder(self):
+        """Raises UserError if an option does not belong to the decoder."""
+        if self.decoder == "transformer":
+            unread = {name: getattr(self, name) for name in ("attention", "context")}
+        elif self.decoder == "rnn_state":
+            unread = {name: getattr(self, name) for name in ("attention", "decoder_layers")}
+        else:
+            unread = {"decoder_layers": self.decoder_layers}
+        for name, value in unread.items():
+            if value != self._default(name):
+                raise UserError(f"--{name}={value}: --decoder={self.decoder} does not read it; leave it out")
+        if self.decoder != "transformer" and self.shared_weights == "all":
+            raise UserError(
+                f"--shared_weights=all: --decoder={self.decoder} has no layers of the encoder's kind; give embeddings "
+                "or nothing"
+            )
+
     @property
     def has_many_lengths(self) -> bool:
         return self.length_buckets
@@ -331,6 +365,7 @@ class FinetuningConfig(TrainingConfig):
                 f"--max_target_length={self.max_target_length} is above the model's max_position_embeddings "
                 f"{model_config.max_position_embeddings}; lower it, or raise max_position_embeddings"
             )
+        self._check_decoder()
         if self.shared_weights == "all" and self.decoder_layers > num_layers:
             raise UserError(
                 f"--decoder_layers={self.decoder_layers}: with --shared_weights=all the decoder uses the encoder's "

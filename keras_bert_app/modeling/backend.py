@@ -141,7 +141,7 @@ def scan(step: Callable, state: tuple, length: Any, reverse: bool = False) -> li
         return number + 1, state, tuple(each.write(place, values) for each, values in zip(lists, state, strict=True))
 
     lists = tuple(tf.TensorArray(each.dtype, length, element_shape=each.shape) for each in state)
-    *_, lists = tf.while_loop(lambda number, *_: number < length, body, (0, state, lists))
+    *_, lists = tf.while_loop(lambda number, *_: number < length, body, (0, state, lists), maximum_iterations=length)
     return [each.stack() for each in lists]
 
 

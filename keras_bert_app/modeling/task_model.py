@@ -169,10 +169,10 @@ class BertTaskModel(Configured, keras.Model):
             self.scalar_mix = ScalarMix(config.num_hidden_layers + 1, dtype=dtype, name="scalar_mix")
             self.scalar_mix.build()
         if head.bilstm_units:
-            self.bilstm = _bilstm(head.bilstm_units, width, config, seed, dtype, "bilstm")
+            self.bilstm = bilstm(head.bilstm_units, width, config, seed, dtype)
             width = 2 * head.bilstm_units * (3 if head.pooling == "concat" and head.stands_on != TOKENS else 1)
         if head.windows == "lstm":
-            self.window_lstm = _bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
+            self.window_lstm = bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
             width = 2 * (config.hidden_size // 2)
         self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
@@ -273,8 +273,17 @@ def pooled(x, mask, pooling: str):
     return ops.max(x * mask + (mask - 1.0) * 1e4, axis=1)
 
 
-def _bilstm(units, input_width, config, seed, dtype, name):
-    """Makes and builds a bidirectional LSTM. The seed decides its initial weights."""
+def bilstm(units: int, input_width: int, config: BertConfig, seed: int, dtype: str, name: str = "bilstm") -> BiLstm:
+    """Makes and builds a bidirectional LSTM.
+
+    Args:
+        units: int. The units of each direction.
+        input_width: int. The width of its input.
+        config: BertConfig. Its initializer_range is the deviation of the initial weights.
+        seed: int. The seed and the name decide the initial weights.
+        dtype: str. Keras type policy.
+        name: str. The name of the layer.
+    """
     layer = BiLstm(
         units,
         input_width,

@@ -12,9 +12,12 @@ from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.heads import MaskedLMHead
 from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
-from keras_bert_app.modeling.task_model import TEXT
+from keras_bert_app.modeling.rnn_decoder import RnnDecoder
+from keras_bert_app.modeling.task_model import TEXT, bilstm
 from keras_bert_app.modeling.text_decoding import IMPOSSIBLE, Decoded, DecodingOptions, decode
 from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, decoder_stem
+
+TRANSFORMER = "transformer"
 
 
 @registered
@@ -23,13 +26,17 @@ class Decoder:
     """The decoder that a task puts on an encoder.
 
     Attributes:
-        decoder: str. The kind of decoder: "transformer".
+        decoder: str. The kind of decoder: "transformer", or one of rnn_decoder.RNN_DECODERS.
         num_layers: int. Layers of the decoder; 0 for as many as the encoder has.
         shares: str. The weights that the decoder shares with the encoder: "nothing", "embeddings" or "all" (Rothe et
             al. 2020, BERTShare).
         begin_id: int. The piece before the first place, [CLS].
         end_id: int. The piece that ends a text, [SEP].
         never_ids: tuple of int. Pieces that no text has, such as [PAD] and [MASK].
+        attention: str. The attention of a recurrent decoder: "none", "additive" or "dot".
+        context: str. The context of a recurrent decoder; see RnnDecoder.
+        bilstm_units: int. U, the units of each direction of an LSTM over the encoder's states, or 0. Only for recurrent
+            decoders.
     """
 
     decoder: str
@@ -38,6 +45,9 @@ class Decoder:
     begin_id: int
     end_id: int
     never_ids: tuple[int, ...] = ()
+    attention: str = "none"
+    context: str = "last"
+    bilstm_units: int = 0
 
     # Constants that every head of a task has; see modeling.task_model.Head.
     stands_on = TEXT
@@ -110,23 +120,41 @@ class TextToTextModel(Configured, keras.Model):
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=False)
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
-        num_layers = head.num_layers or config.num_hidden_layers
-        decoder_config = config.replace(num_hidden_layers=num_layers, num_heads_by_layer=())
-        self.decoder = TransformerDecoder(
-            decoder_config,
-            f"{seed}/decoder",
-            dtype=dtype,
-            embeddings=None if head.shares == "nothing" else self.encoder.embeddings,
-            shared_layers=self.encoder.transformer_layers[:num_layers] if head.shares == "all" else (),
-        )
-        self.output_head = MaskedLMHead(decoder_config, seed, dtype=dtype, name="masked_lm")
+        self.bilstm = bilstm(head.bilstm_units, config.hidden_size, config, seed, dtype) if head.bilstm_units else None
+        self.decoder = self._decoder(dtype)
+        self.output_head = MaskedLMHead(self.decoder.config, seed, dtype=dtype, name="masked_lm")
         self.output_head.build()
         self.built = True
+
+    def _decoder(self, dtype):
+        config, head, seed = self.config, self.head, f"{self.seed}/decoder"
+        embeddings = None if head.shares == "nothing" else self.encoder.embeddings
+        if head.decoder != TRANSFORMER:
+            width = 2 * head.bilstm_units or config.hidden_size
+            return RnnDecoder(
+                config,
+                width,
+                head.decoder,
+                head.attention,
+                head.context,
+                bool(head.bilstm_units),
+                seed,
+                dtype,
+                embeddings,
+            )
+        num_layers = head.num_layers or config.num_hidden_layers
+        return TransformerDecoder(
+            config.replace(num_hidden_layers=num_layers, num_heads_by_layer=()),
+            seed,
+            dtype=dtype,
+            embeddings=embeddings,
+            shared_layers=self.encoder.transformer_layers[:num_layers] if head.shares == "all" else (),
+        )
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of the model's parts. See interop.weights.part_of."""
-        return ("encoder", "decoder", "masked_lm")
+        return ("encoder", *(("bilstm",) if self.bilstm else ()), "decoder", "masked_lm")
 
     def call(
         self,
@@ -191,7 +219,8 @@ class TextToTextModel(Configured, keras.Model):
 
     def _states(self, inputs, dropout_seed, execution):
         dropout_seed = dropout_seed if self.encoder_has_dropout else None
-        return self.encoder(inputs, dropout_seed=dropout_seed, execution=execution)["sequence_output"]
+        states = self.encoder(inputs, dropout_seed=dropout_seed, execution=execution)["sequence_output"]
+        return states if self.bilstm is None else self.bilstm(states, inputs["input_mask"], execution=execution)
 
     def _logits(self, x, execution):
-        return self.output_head(x, backend.tensor(self.decoder.embeddings.word_table), execution=execution)
+        return self.output_head(x, backend.tensor(self.decoder.word_table), execution=execution)

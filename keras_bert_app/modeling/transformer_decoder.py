@@ -174,6 +174,11 @@ class TransformerDecoder(Configured, keras.Model):
                 layer.build()
             self.built = True
 
+    @property
+    def word_table(self):
+        """The embeddings of the pieces, [V, H]."""
+        return self.embeddings.word_table
+
     def call(self, target_ids, target_mask, states, input_mask, dropout_stem=None, execution: Execution = PLAIN):
         ops = keras.ops
         x = self.embeddings(target_ids, ops.zeros_like(target_ids), dropout_stem, execution=execution)

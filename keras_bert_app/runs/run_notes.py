@@ -102,7 +102,7 @@ _HEAD = {
 }
 # Fields of modeling.text_to_text_model.Decoder.
 _DECODER = {
-    "decoder": _is_one_of("transformer"),
+    "decoder": _is_one_of("transformer", "rnn_state", "rnn_context", "rnn_feedback"),
     "num_layers": _is_whole(0, 1_000),
     "shares": _is_one_of("nothing", "embeddings", "all"),
     "begin_id": _is_whole(0, _MOST_OUTPUTS),
@@ -111,6 +111,9 @@ _DECODER = {
         lambda value: isinstance(value, list) and all(type(each) is int and each >= 0 for each in value),
         "a list of whole numbers",
     ),
+    "attention": _is_one_of("none", "additive", "dot"),
+    "context": _is_one_of("last", "projection", "mean"),
+    "bilstm_units": _is_whole(0, 100_000),
 }
 _ABSENT = {
     "layers": "last",

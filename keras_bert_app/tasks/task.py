@@ -21,6 +21,8 @@ TEXT_TO_TEXT_FIELDS = (
     "source",
     "target",
     "decoder",
+    "attention",
+    "context",
     "decoder_layers",
     "decoder_init",
     "shared_weights",

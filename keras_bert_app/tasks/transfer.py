@@ -231,7 +231,11 @@ def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfi
     Returns:
         (Weights, log lines).
     """
-    if run.decoder_init == "scratch" or any(path.startswith("decoder/") for path in weights.tensors):
+    if (
+        run.decoder_init == "scratch"
+        or run.decoder != "transformer"
+        or any(path.startswith("decoder/") for path in weights.tensors)
+    ):
         return weights, lines
     tensors = model.decoder_tensors(weights.tensors)
     return (

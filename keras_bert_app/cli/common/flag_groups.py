@@ -101,8 +101,8 @@ FINETUNE = GroupedFlags(
         _group(
             "text_to_text",
             "translation and other tasks whose answers are texts",
-            "source target decoder decoder_layers decoder_init shared_weights max_target_length label_smoothing "
-            "num_beams length_penalty",
+            "source target decoder attention context decoder_layers decoder_init shared_weights max_target_length "
+            "label_smoothing num_beams length_penalty",
         ),
     ),
 )

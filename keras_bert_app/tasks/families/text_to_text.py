@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.text_decoding import DecodingOptions
-from keras_bert_app.modeling.text_to_text_model import Decoder
+from keras_bert_app.modeling.text_to_text_model import TRANSFORMER, Decoder
 from keras_bert_app.tasks import intervals, objectives, sampling
 from keras_bert_app.tasks.families import text_scores
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
@@ -20,7 +21,7 @@ from keras_bert_app.tasks.task import TEXT_TO_TEXT_FIELDS, Examples, Task
 from pipelines.wordpiece.detokenizing import texts_of_ids
 
 # Only translation has languages.
-READS = tuple(name for name in TEXT_TO_TEXT_FIELDS if name not in ("source", "target"))
+READS = ("bilstm_units", *(name for name in TEXT_TO_TEXT_FIELDS if name not in ("source", "target")))
 _TEXTS_PER_CALL = 1024
 
 
@@ -94,9 +95,28 @@ def texts(examples: Sequence[Example]) -> list[str]:
 
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Decoder:
-    """The Decoder of a run."""
+    """The Decoder of a run.
+
+    Raises:
+        UserError: an LSTM is asked for under a Transformer decoder.
+    """
+    if run.bilstm_units and run.decoder == TRANSFORMER:
+        raise UserError(
+            f"--bilstm_units={run.bilstm_units}: is for recurrent decoders; leave it out, or give "
+            "--decoder=rnn_feedback"
+        )
     never = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.mask_id)
-    return Decoder(run.decoder, run.decoder_layers, run.shared_weights, tokenizer.cls_id, tokenizer.sep_id, never)
+    return Decoder(
+        run.decoder,
+        run.decoder_layers,
+        run.shared_weights,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        never,
+        run.attention,
+        run.context,
+        run.bilstm_units,
+    )
 
 
 def make_objective(task: Task, run: FinetuningConfig, head: Decoder) -> objectives.TextToText:
