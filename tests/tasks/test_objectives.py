@@ -114,7 +114,7 @@ def both_ways(logits, again):
 
 
 @pytest.mark.parametrize(
-    "objective, shape, batch, divided",
+    "objective, shape, batch, divergence_by_hand",
     [
         (
             objectives.Classification,
