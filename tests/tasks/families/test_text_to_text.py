@@ -93,6 +93,13 @@ def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(trans
     assert {"answers.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
 
 
+def test_a_recurrent_decoder_with_attention_learns_to_translate(parallel_dir, tmp_path):
+    settings = {"decoder": "rnn_feedback", "attention": "dot", "bilstm_units": 16, "num_beams": 1}
+    figures, _ = trained(tmp_path / "run", parallel_dir, **settings, learning_rate=1e-2)
+    assert figures["reported"]["score"] > 60
+    assert FinetunedRun(str(tmp_path / "run")).model.parts == ("encoder", "bilstm", "decoder", "masked_lm")
+
+
 def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(translator, tmp_path):
     path = tmp_path / "new.txt"
     path.write_text("zwei eins.\n\nsechs.\n", encoding="utf-8")
@@ -184,7 +191,12 @@ def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
     "settings, message",
     [
         ({"pooling": "mean"}, "--pooling=mean: task translation does not read it"),
-        ({"bilstm_units": 8}, "--bilstm_units=8: task translation does not read it"),
+        ({"bilstm_units": 8}, "--bilstm_units=8: is for recurrent decoders; leave it out"),
+        ({"attention": "dot"}, "--attention=dot: --decoder=transformer does not read it; leave it out"),
+        (
+            {"decoder": "rnn_state", "shared_weights": "all"},
+            "--shared_weights=all: --decoder=rnn_state has no layers of",
+        ),
         ({"shared_weights": "all", "decoder_layers": 2}, "--decoder_layers=2: with --shared_weights=all"),
         ({"max_target_length": 18}, "--max_target_length=18 is above the model's max_position_embeddings 17"),
     ],
