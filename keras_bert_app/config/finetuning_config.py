@@ -12,6 +12,7 @@ POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
 DECODERS = ("transformer", "rnn_state", "rnn_context", "rnn_feedback")
 SHARED_WEIGHTS = ("nothing", "embeddings", "all")
+_FEWEST_TOKENS = 3  # of a target text: [CLS], a piece, [SEP]
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
@@ -265,6 +266,11 @@ class FinetuningConfig(TrainingConfig):
             raise UserError(
                 "--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; to score a run without "
                 "training, give the command evaluate"
+            )
+        if 0 < self.max_target_length < _FEWEST_TOKENS:
+            raise UserError(
+                f"--max_target_length={self.max_target_length}: expected {_FEWEST_TOKENS} or more, with [CLS] and "
+                "[SEP]; 0 takes --max_seq_length"
             )
         if self.gradual_unfreezing and self.freeze_layers < 0:
             raise UserError(

@@ -187,9 +187,12 @@ class TextToTextModel(Configured, keras.Model):
         """
         ops, num_beams = keras.ops, options.num_beams
         batch_size = ops.shape(inputs["input_mask"])[0]
-        states = ops.repeat(self._states(inputs, None, execution), num_beams, axis=0)
-        mask = ops.repeat(inputs["input_mask"], num_beams, axis=0)
-        cache, read_by_all = self.decoder.start(states, mask, options.max_length, execution)
+        states = self._states(inputs, None, execution)
+        # The beams of a text read the same states.
+        cache, read_by_all = keras.tree.map_structure(
+            lambda values: None if values is None else ops.repeat(values, num_beams, axis=0),
+            self.decoder.start(states, inputs["input_mask"], options.max_length, execution),
+        )
         never = ops.zeros((self.config.vocab_size,))
         for piece in self.head.never_ids:
             never = ops.where(ops.arange(self.config.vocab_size) == piece, IMPOSSIBLE, never)
