@@ -14,7 +14,7 @@ class TextToTextModule(tf.Module):
 
     Args:
         finetuned: tasks.scoring.FinetunedRun. The run that answers. Its settings decide the number K of texts and the
-            longest text.
+            largest length of a text.
         execution: Execution. The way to trace the signature over ids.
     """
 

@@ -1,4 +1,4 @@
-"""Multi-head attention: of places to each other, and of a decoder to an encoder's states."""
+"""Multi-head attention between the places of a row, and from a decoder to an encoder's states."""
 
 import functools
 from typing import Any
@@ -290,7 +290,7 @@ def attend_from_one_place(query, keys, values, is_hidden, execution: Execution) 
     """Computes softmax(query key^T) value for one place, over the keys that are not hidden.
 
     `attend` adds a mask to the products. In a loop, TensorFlow 2.21 with oneDNN fuses a product with such a sum into an
-    op that fails without an error: the loop then returns empty tensors.
+    op that fails without an error: the loop then returns empty tensors. This function therefore adds no mask.
 
     Args:
         query: [B, N, 1, D] or [B, 1, N, D], scaled. See Execution.is_heads_first.

@@ -1,16 +1,17 @@
 """RnnDecoder: recurrent decoders, with and without attention to the encoder's states.
 
-All decoders have a gated recurrent unit (Cho et al. 2014, equations 5 to 8): s_t = GRU(s_{t-1}, u_t). They differ in
-the input u_t. c is the context, a vector that is made from the states of the encoder, and s_0 = tanh(W c).
+All decoders have a gated recurrent unit (Cho et al. 2014, equations 5 to 8, but the reset gate acts after the product,
+as in cuDNN): s_t = GRU(s_{t-1}, u_t). They differ in the input u_t. c is the context, a vector that is made from the
+states of the encoder, and s_0 = tanh(W c).
 
-    rnn_state     no input: the context is the first state only (Sutskever et al. 2014)
+    rnn_state     no input: only the first state depends on the context (Sutskever et al. 2014, but without y_{t-1})
     rnn_context   u_t = c_t: the context enters at each step
     rnn_feedback  u_t = [e(y_{t-1}); c_t]: context and previous piece enter at each step (Cho et al. 2014)
 
 Without attention c_t = c. With attention c_t = sum of a_ti h_i over the states h_i, with a_t = softmax of the scores
 
     additive      v tanh(W s_{t-1} + U h_i) (Bahdanau et al. 2015, section A.1.2)
-    dot           s_{t-1} W h_i (Luong et al. 2015, "general")
+    dot           s_{t-1} W h_i (Luong et al. 2015, "general", but with s_{t-1} instead of s_t)
 """
 
 import keras
@@ -29,7 +30,7 @@ _GATES = 3  # The order is update, reset, candidate.
 
 @registered
 class RnnDecoder(Configured, keras.Model):
-    """A recurrent decoder. The module has its equations. It has the calls of TransformerDecoder.
+    """A recurrent decoder with the methods of TransformerDecoder. The docstring of the module has the equations.
 
     Args:
         config: BertConfig. Its hidden_size is the size H of the decoder's state.
@@ -37,7 +38,7 @@ class RnnDecoder(Configured, keras.Model):
         decoder: str. One of RNN_DECODERS.
         attention: str. "none", "additive" or "dot".
         context: str. The context c: "last" (the last state of each direction, or the state of [CLS]), "projection"
-            (tanh of a dense layer on it) or "mean" (of all states).
+            (tanh of a dense layer on the last state) or "mean" (of all states).
         has_directions: bool. Whether the states are those of a bidirectional LSTM, forward and backward side by side.
         seed: int or str. The seed of the initial weights.
         dtype: str. Keras type policy.
@@ -123,8 +124,8 @@ class RnnDecoder(Configured, keras.Model):
         def step(state, place):
             return self._step(state[0], inputs[place], read_by_all, execution)
 
-        nothing = self._step(first, inputs[0], read_by_all, execution)[1:]
-        outputs, contexts, shares = backend.scan(step, (first, *map(ops.zeros_like, nothing)), length)
+        context_and_shares = self._step(first, inputs[0], read_by_all, execution)[1:]
+        outputs, contexts, shares = backend.scan(step, (first, *map(ops.zeros_like, context_and_shares)), length)
         x = self._output(ops.transpose(outputs, (1, 0, 2)), ops.transpose(contexts, (1, 0, 2)), execution)
         # [T, B, S] -> [B, 1, T, S]
         return self.dropouts[1](x, dropout_stem, execution), [ops.expand_dims(ops.transpose(shares, (1, 0, 2)), 1)]
@@ -139,7 +140,8 @@ class RnnDecoder(Configured, keras.Model):
             execution: Execution. How ops are executed.
 
         Returns:
-            (cache, what all places read). The cache is a list with the state [B, H].
+            (cache, read_by_all). The cache is a list with the state [B, H]. read_by_all, which all places read, is
+            (states, their keys, mask, context).
         """
         ops = keras.ops
         context = self._context(states, input_mask, execution)
@@ -170,17 +172,20 @@ class RnnDecoder(Configured, keras.Model):
         ops = keras.ops
         weights = ops.cast(mask, states.dtype)
         if self.context == "mean":
-            return ops.sum(states * ops.expand_dims(weights, -1), axis=1) / ops.sum(weights, axis=1, keepdims=True)
+            count = ops.maximum(
+                ops.sum(weights, axis=1, keepdims=True), 1.0
+            )  # a row that fills up a batch has no piece
+            return ops.sum(states * ops.expand_dims(weights, -1), axis=1) / count
         last = states[:, 0]
         if self.has_directions:
             # The forward direction ends at the last piece, the backward direction at the first one.
-            ends = ops.cast(ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True) - 1, "int32")
-            forward = backend.rows_of_groups(states, ends)[:, 0, : self.state_width // 2]
+            ends = ops.cast(ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True), "int32") - 1
+            forward = backend.rows_of_groups(states, ops.maximum(ends, 0))[:, 0, : self.state_width // 2]
             last = ops.concatenate([forward, last[:, self.state_width // 2 :]], axis=-1)
         return last if self.projection is None else self.projection(last, execution=execution)
 
     def _from_pieces(self, ids, dropout_stem, execution):
-        """The part of the gates that the pieces before each place give, [B, T, 3H]; zeros if none do."""
+        """The part of the gates that depends on the pieces, [B, T, 3H]. Zeros if the decoder does not read pieces."""
         ops = keras.ops
         if self.from_pieces is None:
             return ops.zeros((*ops.shape(ids), _GATES * self.config.hidden_size), self.compute_dtype)

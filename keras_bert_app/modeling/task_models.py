@@ -25,7 +25,7 @@ def head_of(values: Mapping[str, Any]) -> TaskHead:
 
 
 def is_same_head(values: Mapping[str, Any], head: TaskHead) -> bool:
-    """Whether weights with one head fit another one. The rate of the dropout and the unit of numbers may differ.
+    """Whether weights with one head fit another head. The dropout rate, the scale and the offset may differ.
 
     Args:
         values: dict. The fields of the first head, as config.json has them.

@@ -1,7 +1,7 @@
-"""Decoding: texts from a model that gives the probabilities of the next piece. Beam search, greedy and sampling.
+"""Beam search, greedy search and sampling of texts from a model that predicts the next piece.
 
-A step is a function (ids int32 [R], place, cache) -> (logits float32 [R, V], cache). ids are the pieces before the
-place, and the cache is a nest of tensors [R, ...].
+A step is a function (ids int32 [R], place, cache) -> (logits float32 [R, V], cache). ids has the piece directly
+before the place for each of R rows. The cache is a nest of tensors [R, ...].
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import keras
 
 from keras_bert_app.modeling import backend
 
-IMPOSSIBLE = -1e9  # a score below all sums of logarithms of probabilities
+IMPOSSIBLE = -1e9  # lower than the score of every possible text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,14 +20,15 @@ class DecodingOptions:
     """How texts are decoded.
 
     Attributes:
-        max_length: int. T, the most pieces of a text, with the piece that ends it.
-        num_beams: int. K, the beams of a beam search. 1 decodes greedily, or draws if the temperature is not 0.
+        max_length: int. T, the largest number of pieces of a text, including the piece that ends it.
+        num_beams: int. K, the number of beams. 1: no beam search, but a greedy search, or draws if the temperature is
+            not 0. A beam search ignores temperature, top_k, top_p and seed.
         length_penalty: float. The exponent alpha of the length penalty ((5 + length) / 6)^alpha (Wu et al. 2016, GNMT,
             equation 14). 0 for no penalty.
-        temperature: float. Divides the logits before a draw. 0: no draw, the most probable piece is taken.
-        top_k: int. A draw takes one of this number of most probable pieces. 0 for all.
-        top_p: float. A draw takes one of the most probable pieces that together have this probability (Holtzman et al.
-            2020, section 3.1). 1 for all.
+        temperature: float. Divides the logits before a draw. 0: a greedy search, which takes the most probable piece.
+        top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
+        top_p: float. A draw takes one of the most probable pieces, as few as have the probability top_p together
+            (Holtzman et al. 2020, section 3.1). 1: one of all pieces.
         seed: int. The seed of draws.
     """
 
@@ -38,6 +39,14 @@ class DecodingOptions:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 0
+
+    def __post_init__(self):
+        if self.max_length < 1 or self.num_beams < 1 or self.temperature < 0.0 or self.top_k < 0:
+            raise ValueError(f"{self}: expected max_length and num_beams of 1 or more, and no negative number")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ValueError(f"top_p is {self.top_p}; expected a number above 0 and at most 1")
+        if self.num_beams > 1 and self.temperature:
+            raise ValueError(f"temperature is {self.temperature}, but a beam search draws nothing; give num_beams=1")
 
 
 class Decoded(NamedTuple):
@@ -58,7 +67,7 @@ def decode(
     """Decodes a batch of texts.
 
     Args:
-        step: see the module. Its rows are the B texts, or the K beams of each text one after the other.
+        step: see the docstring of the module. Its R rows are the B texts, or the K beams of each text, text by text.
         cache: the first cache, with the same rows.
         batch_size: int or int32 scalar. B.
         begin_id: int. The piece before the first place.
@@ -108,7 +117,7 @@ def beam_search(
     ops, num_beams, length = keras.ops, options.num_beams, options.max_length
 
     def is_open(beams):
-        # A score is negative, so the longest text has the smallest penalty.
+        # Scores are negative, so the divisor of the longest text gives the best score that a beam can reach.
         best = ops.max(beams.scores, axis=1) / length_penalty(length, options.length_penalty)
         return ops.logical_and(beams.place < length, ops.any(best > ops.min(beams.ended_scores, axis=1)))
 
@@ -118,12 +127,13 @@ def beam_search(
 
     nothing = ops.zeros((batch_size, num_beams, length), "int32")
     none_ended = ops.full((batch_size, num_beams), IMPOSSIBLE, "float32")
-    # All beams begin alike, so only the first one may go on.
+    # All beams begin with the same text, so only the first beam may continue.
     first = ops.where(ops.arange(num_beams) == 0, ops.zeros_like(none_ended), none_ended)
     begin = ops.full((batch_size, num_beams), begin_id, "int32")
     beams = _Beams(ops.convert_to_tensor(0, "int32"), begin, nothing, first, nothing, none_ended, cache)
     (beams,) = backend.while_loop(is_open, next_beams, (beams,))
-    # Texts that have not ended come after those that have.
+    # Texts that have not ended come after all texts that have ended. They are sorted already, and top_k keeps the order
+    # of equal numbers, which these become.
     unended = beams.scores / length_penalty(beams.place, options.length_penalty)
     _, best = ops.top_k(ops.concatenate([beams.ended_scores, unended + IMPOSSIBLE / 2], axis=1), num_beams)
     best = ops.cast(best, "int32")
@@ -160,7 +170,7 @@ def _next_beams(beams, log_probabilities, cache, end_id, options):
     ops, num_beams, num_pieces = keras.ops, options.num_beams, log_probabilities.shape[-1]
     # [B, K, V]
     totals = ops.reshape(log_probabilities, (-1, num_beams, num_pieces)) + ops.expand_dims(beams.scores, -1)
-    # Each beam has one ending, so 2K candidates hold at least K that go on.
+    # Only one candidate of each beam ends its text, so at least K of the 2K candidates continue.
     candidates, indices = ops.top_k(ops.reshape(totals, (-1, num_beams * num_pieces)), 2 * num_beams)
     indices = ops.cast(indices, "int32")
     origins, pieces = indices // num_pieces, indices % num_pieces
@@ -185,7 +195,7 @@ def _next_beams(beams, log_probabilities, cache, end_id, options):
 
 
 def _of_beams(cache, beams, num_beams):
-    """The rows of a cache [B x K, ...] for the beams [B, K] that go on."""
+    """Gathers the rows of a cache [B x K, ...] that belong to the beams [B, K] that continue."""
 
     def of_beams(values):
         grouped = keras.ops.reshape(values, (-1, num_beams, *values.shape[1:]))
@@ -239,7 +249,7 @@ def _next_pieces(logits, place, options):
     if options.top_p < 1.0:
         ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
         shares = ops.softmax(ordered)
-        # A piece is kept if the more probable ones have less than top_p together.
+        # A piece is kept if the pieces that are more probable have less than top_p together.
         is_kept = ops.cumsum(shares, axis=-1) - shares < options.top_p
         lowest = ops.min(ops.where(is_kept, ordered, ordered[:, :1]), axis=-1, keepdims=True)
         logits = ops.where(logits < lowest, IMPOSSIBLE, logits)

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
@@ -23,7 +25,7 @@ TRANSFORMER = "transformer"
 @registered
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """The decoder that a task puts on an encoder.
+    """The description of the decoder that a task adds to an encoder.
 
     Attributes:
         decoder: str. The kind of decoder: "transformer", or one of rnn_decoder.RNN_DECODERS.
@@ -32,7 +34,9 @@ class Decoder:
             al. 2020, BERTShare).
         begin_id: int. The piece before the first place, [CLS].
         end_id: int. The piece that ends a text, [SEP].
-        never_ids: tuple of int. Pieces that no text has, such as [PAD] and [MASK].
+        never_ids: tuple of int. Pieces that the model never writes, such as [PAD] and [MASK].
+        num_pieces: int. The pieces of the vocabulary. A table of embeddings may have more rows, which the model never
+            writes. 0 for all rows.
         attention: str. The attention of a recurrent decoder: "none", "additive" or "dot".
         context: str. The context of a recurrent decoder; see RnnDecoder.
         bilstm_units: int. U, the units of each direction of an LSTM over the encoder's states, or 0. Only for recurrent
@@ -45,6 +49,7 @@ class Decoder:
     begin_id: int
     end_id: int
     never_ids: tuple[int, ...] = ()
+    num_pieces: int = 0
     attention: str = "none"
     context: str = "last"
     bilstm_units: int = 0
@@ -78,8 +83,8 @@ class Decoder:
 class TextToTextModel(Configured, keras.Model):
     """An encoder and a decoder. With BERT's weights this is BERT2BERT of Rothe et al. (2020).
 
-    The output layer is the masked-LM head of BERT, whose table is that of the decoder's embeddings. So all weights
-    except the decoder's attention to the encoder can come from a pre-trained BERT.
+    The output layer is BERT's masked-LM head. It uses the table of the decoder's word embeddings. So all weights except
+    the decoder's attention to the encoder can come from a pre-trained BERT.
 
     Args:
         config: BertConfig. The configuration of the encoder.
@@ -98,8 +103,8 @@ class TextToTextModel(Configured, keras.Model):
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
 
     Returns:
-        dict: logits, float32 [B, T, V], of the piece at each place of the target after [CLS]; with
-        return_attention_scores also attention_scores, every layer's [B, N, T, S].
+        dict: logits, float32 [B, T, V], which predict the pieces target_word_ids[:, 1:]. With return_attention_scores
+        also attention_scores, a list with [B, N, T, S] for each layer of the decoder.
     """
 
     CONFIGURED = ("config", "head", "seed", "encoder_has_dropout")
@@ -143,6 +148,11 @@ class TextToTextModel(Configured, keras.Model):
                 embeddings,
             )
         num_layers = head.num_layers or config.num_hidden_layers
+        if not num_layers:
+            raise UserError(
+                "--decoder_layers is missing: the encoder has no layers, and by default the decoder has as many; give "
+                "--decoder_layers=2, or a recurrent --decoder"
+            )
         return TransformerDecoder(
             config.replace(num_hidden_layers=num_layers, num_heads_by_layer=()),
             seed,
@@ -193,9 +203,9 @@ class TextToTextModel(Configured, keras.Model):
             lambda values: None if values is None else ops.repeat(values, num_beams, axis=0),
             self.decoder.start(states, inputs["input_mask"], options.max_length, execution),
         )
-        never = ops.zeros((self.config.vocab_size,))
-        for piece in self.head.never_ids:
-            never = ops.where(ops.arange(self.config.vocab_size) == piece, IMPOSSIBLE, never)
+        never = np.zeros(self.config.vocab_size, np.float32)
+        never[[*self.head.never_ids]] = IMPOSSIBLE
+        never[self.head.num_pieces or self.config.vocab_size :] = IMPOSSIBLE
 
         def step(ids, place, cache):
             x, cache, _ = self.decoder.step(ids, place, cache, read_by_all, execution)
@@ -206,7 +216,8 @@ class TextToTextModel(Configured, keras.Model):
     def decoder_tensors(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """The decoder's first weights, taken from those of an encoder (Rothe et al. 2020, section 2).
 
-        Layer i of the decoder gets the weights of layer i of the encoder. Its attention to the encoder is new.
+        Layer i of the decoder gets the weights of layer i of the encoder. Variables without such weights, such as those
+        of the attention to the encoder, keep their random values.
 
         Args:
             tensors: dict path -> array. The weights of an encoder.
@@ -214,11 +225,14 @@ class TextToTextModel(Configured, keras.Model):
         Returns:
             dict path -> array, for every variable of the decoder.
         """
-        return {
-            variable.path: tensors.get(variable.path.replace("decoder/", "encoder/", 1), variable.numpy())
-            for variable in self.weights
-            if variable.path.startswith("decoder/")
-        }
+        first = {}
+        for variable in self.weights:
+            if variable.path.startswith("decoder/"):
+                tensor = tensors.get(variable.path.replace("decoder/", "encoder/", 1))
+                # A layer whose heads were pruned has other shapes.
+                fits = tensor is not None and tuple(tensor.shape) == tuple(variable.shape)
+                first[variable.path] = tensor if fits else variable.numpy()
+        return first
 
     def _states(self, inputs, dropout_seed, execution):
         dropout_seed = dropout_seed if self.encoder_has_dropout else None

@@ -13,6 +13,7 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dropout, LayerNorm
 
+_FIRST_DROPOUT_PLACE = 1_000  # above the numbers of the encoder, whose layers a decoder can share
 _DROPOUTS_PER_LAYER = 5  # three of the Transformer layer, two of the attention to the encoder
 # The parts of a Transformer layer that a decoder layer can share with an encoder layer.
 _SHARED_PARTS = ("attention", "attention_layer_norm", "intermediate", "output_projection", "output_layer_norm")
@@ -55,7 +56,7 @@ class DecoderLayer(TransformerLayer):
     ):
         super().__init__(config, seed, first_dropout_place, config.num_attention_heads, **kwargs)
         for name in _SHARED_PARTS if shared is not None else ():
-            delattr(self, name)  # Keras keeps a layer that another one replaces
+            delattr(self, name)  # setattr alone would leave the old layer in Keras's list of layers
             setattr(self, name, getattr(shared, name))
         self.cross_attention = CrossAttention(
             config, f"{seed}/{self.name}", first_dropout_place + 3, dtype=self.dtype_policy, name="cross_attention"
@@ -88,7 +89,7 @@ class DecoderLayer(TransformerLayer):
         return self._after_cross_attention(x, context, dropout_stem, execution), probabilities
 
     def step(self, x, keys, values, place, keys_and_values, is_hidden, execution: Execution = PLAIN):
-        """Computes one place, whose earlier places are known by their keys and values.
+        """Computes one place. The keys and values of the earlier places are known.
 
         Args:
             x: [B, 1, H]. The vectors of the place.
@@ -161,7 +162,14 @@ class TransformerDecoder(Configured, keras.Model):
         self.embeddings = embeddings or BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
         shared_layers = list(shared_layers) or [None] * config.num_hidden_layers
         self.decoder_layers = [
-            DecoderLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * index, shared, dtype=dtype, name=f"layer_{index}")
+            DecoderLayer(
+                config,
+                seed,
+                _FIRST_DROPOUT_PLACE + _DROPOUTS_PER_LAYER * index,
+                shared,
+                dtype=dtype,
+                name=f"layer_{index}",
+            )
             for index, shared in enumerate(shared_layers)
         ]
         self.build()
@@ -186,10 +194,12 @@ class TransformerDecoder(Configured, keras.Model):
         is_later = ops.cast(ops.expand_dims(places, 1) < places, "float32")
         # [B, 1, T, T]
         mask_scores = state_mask_scores(target_mask) + is_later * MASKED_SCORE
-        of_states, attention_scores = state_mask_scores(input_mask), []
+        source_mask_scores, attention_scores = state_mask_scores(input_mask), []
         for layer in self.decoder_layers:
             keys_and_values = layer.cross_attention.project(states, execution)
-            x, probabilities = layer(x, mask_scores, keys_and_values, of_states, dropout_stem, execution=execution)
+            x, probabilities = layer(
+                x, mask_scores, keys_and_values, source_mask_scores, dropout_stem, execution=execution
+            )
             attention_scores.append(probabilities)
         return x, attention_scores
 
@@ -203,16 +213,19 @@ class TransformerDecoder(Configured, keras.Model):
             execution: Execution. How ops are executed.
 
         Returns:
-            (cache, what all places read). The cache is a list with (keys, values), [B, N, T, D] each, for each layer.
+            (cache, read_by_all). The cache is a list with (keys, values), [B, N, T, D] each, for each layer. All
+            places read read_by_all: (keys and values of the encoder's states for each layer, mask).
         """
         ops, batch_size = keras.ops, keras.ops.shape(states)[0]
-        size = (self.config.num_attention_heads, length, self.config.head_size)
-        if not execution.is_heads_first:
-            size = (length, self.config.num_attention_heads, self.config.head_size)
-        empty = ops.zeros((batch_size, *size), self.compute_dtype)
+        cache = []
+        for layer in self.decoder_layers:
+            num_heads, head_size = layer.attention.num_heads, layer.attention.head_size
+            size = (num_heads, length, head_size) if execution.is_heads_first else (length, num_heads, head_size)
+            empty = ops.zeros((batch_size, *size), self.compute_dtype)
+            cache.append((empty, empty))
         projected = [layer.cross_attention.project(states, execution) for layer in self.decoder_layers]
         is_hidden = ops.expand_dims(input_mask, (1, 2)) == 0
-        return [(empty, empty) for _ in self.decoder_layers], (projected, is_hidden)
+        return cache, (projected, is_hidden)
 
     def step(self, ids, place, cache, read_by_all, execution: Execution = PLAIN):
         """Computes one place.
@@ -251,7 +264,7 @@ def state_mask_scores(mask):
 
 
 def decoder_stem(dropout_seed):
-    """Computes the stem of a decoder's dropout, from which its masks differ from those of the encoder.
+    """Computes the stem of a decoder's dropout, so that its masks differ from the masks of the encoder.
 
     Args:
         dropout_seed: int [2]. The seed of the step, or None for inference.

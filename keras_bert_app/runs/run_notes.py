@@ -111,6 +111,7 @@ _DECODER = {
         lambda value: isinstance(value, list) and all(type(each) is int and each >= 0 for each in value),
         "a list of whole numbers",
     ),
+    "num_pieces": _is_whole(0, _MOST_OUTPUTS),
     "attention": _is_one_of("none", "additive", "dot"),
     "context": _is_one_of("last", "projection", "mean"),
     "bilstm_units": _is_whole(0, 100_000),

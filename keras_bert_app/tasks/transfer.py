@@ -238,9 +238,17 @@ def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfi
     ):
         return weights, lines
     tensors = model.decoder_tensors(weights.tensors)
+    num_layers = len(model.decoder.decoder_layers)
+    taken = [
+        number
+        for number in range(num_layers)
+        if (path := f"encoder/layer_{number}/attention/query_key_value/kernel") in weights.tensors
+        and weights.tensors[path] is tensors.get(path.replace("encoder/", "decoder/", 1))
+    ]
+    new = f", {num_layers - len(taken)} layers are new" if len(taken) < num_layers else ""
     return (
         dataclasses.replace(weights, tensors={**weights.tensors, **tensors}),
-        [*lines, "  decoder: the layers of the encoder; attention to the encoder is new"],
+        [*lines, f"  decoder: {len(taken)} layers from those of the encoder{new}; attention to the encoder is new"],
     )
 
 

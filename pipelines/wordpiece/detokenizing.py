@@ -1,20 +1,20 @@
 """Readable text from WordPiece pieces, as graph ops of TensorFlow alone.
 
 WordPiece splits a text at spaces and around each punctuation mark, and keeps no trace of the spaces. The rules below
-put spaces where most texts have them. They cannot be exact: "well-known" and "well - known" have the same pieces.
+put spaces where most texts have them. No rules can be exact: "well-known" and "well - known" have the same pieces.
 """
 
 import tensorflow as tf
 
-# (pattern in RE2's syntax, replacement), applied in this order. RE2 has no lookahead, so a rule whose matches may
-# overlap stands twice.
+# (pattern in RE2's syntax, replacement), applied in this order. RE2 has no lookahead, so the list has a rule twice
+# if its matches may overlap.
 _JOINED_LETTERS = (r"(\pL) ' (\pL)", r"\1'\2")
 _JOINED_CHINESE = (r"([\p{Han}\p{Hiragana}\p{Katakana}]) ([\p{Han}\p{Hiragana}\p{Katakana}])", r"\1\2")
 _HYPHEN = (r"([\pL\pN]) - ([\pL\pN])", r"\1-\2")
 _ABBREVIATION = (r"\b(\pL)\. (\pL)\.", r"\1.\2.")
 _THOUSANDS = (r"(\pN), (\pN{3})\b", r"\1,\2")
 _RULES = (
-    (" ##", ""),
+    ("(^| )##", ""),
     _JOINED_CHINESE,
     _JOINED_CHINESE,
     (r" ?([。，、！？；：…》」』）】]) ?", r"\1"),
@@ -60,7 +60,7 @@ def texts_of_ids(ids: tf.Tensor, vocabulary: tf.Tensor, end_id: int) -> tf.Tenso
     """Joins the pieces of each row before the piece that ends a text.
 
     Args:
-        ids: int32 [B, T]. A row has the pieces of a text, perhaps end_id, and zeros.
+        ids: int32 [B, T]. A row has the pieces of a text, then end_id unless the text fills the row, then zeros.
         vocabulary: string [V]. The pieces.
         end_id: int. The piece that ends a text.
 

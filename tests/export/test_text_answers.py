@@ -38,8 +38,8 @@ def test_a_fresh_process_writes_the_texts_of_predict_without_this_package(transl
 
     ids = saved_models.load(str(tmp_path / "written_ids")).signatures["serving_default"]
     encoded = finetuned.tokenizer.pack(TEXTS[:1], seq_length=11)
-    found = ids(**{name: tf.constant(values) for name, values in encoded.items()})
-    pieces = [finetuned.tokenizer.vocabulary[number] for number in found["target_word_ids"][0, 0].numpy() if number]
+    answer = ids(**{name: tf.constant(values) for name, values in encoded.items()})
+    pieces = [finetuned.tokenizer.vocabulary[number] for number in answer["target_word_ids"][0, 0].numpy() if number]
     assert pieces == ["two", "one", "three", ".", "[SEP]"]
 
 

@@ -113,7 +113,7 @@ def run(model, inputs):
         )
     ids = np.zeros((BATCH_SIZE * NUM_BEAMS, BEAM_LENGTH), np.int32)
     ids[:, : beams.sequences.shape[1] - 1] = beams.sequences[:, 1:].numpy()
-    ids[np.cumsum(ids == END, axis=1) - (ids == END) > 0] = 0  # generate fills up short texts
+    ids[np.cumsum(ids == END, axis=1) - (ids == END) > 0] = 0  # zeros after END, whatever generate puts there
     outputs = {
         "outputs/logits": result.logits.numpy(),
         "beams/ids": ids.reshape(BATCH_SIZE, NUM_BEAMS, BEAM_LENGTH),

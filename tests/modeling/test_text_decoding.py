@@ -1,4 +1,4 @@
-"""Decoding: a beam search that is wide enough finds what a search of all texts finds; greedy and drawn texts."""
+"""A wide beam search finds the best of all texts. Greedy and drawn texts follow the probabilities of the pieces."""
 
 import itertools
 
@@ -78,10 +78,10 @@ def test_a_search_in_a_graph_takes_any_number_of_texts(tables):
         first = tf.fill([3 * tf.shape(tables)[0]], BEGIN)
         return decode(step, [first], tf.shape(tables)[0], BEGIN, END, options)
 
-    for some in (tables, tables[:1]):
-        ids, scores = search(some)
-        np.testing.assert_array_equal(ids, eager.ids[: len(some)])
-        np.testing.assert_allclose(scores, eager.scores[: len(some)], atol=1e-6)
+    for batch in (tables, tables[:1]):
+        ids, scores = search(batch)
+        np.testing.assert_array_equal(ids, eager.ids[: len(batch)])
+        np.testing.assert_allclose(scores, eager.scores[: len(batch)], atol=1e-6)
 
 
 def test_greedy_decoding_takes_the_most_probable_piece_at_each_place(tables):
@@ -123,3 +123,9 @@ def test_a_draw_with_top_p_takes_the_fewest_pieces_with_this_probability():
 
 def test_the_length_penalty_is_that_of_gnmt():
     assert float(length_penalty(7, 0.6)) == pytest.approx(2.0**0.6)
+
+
+@pytest.mark.parametrize("options", [{"max_length": 0}, {"num_beams": 2, "temperature": 1.0}, {"top_p": 0.0}])
+def test_options_that_contradict_each_other_are_refused(options):
+    with pytest.raises(ValueError, match="expected|draws nothing"):
+        DecodingOptions(**{"max_length": 3, **options})

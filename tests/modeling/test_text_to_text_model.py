@@ -8,13 +8,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import PLAIN, UNCOMPILED
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
 from tests.conftest import GOLDEN
 
 BEGIN, END = 2, 3
-# Part of a path -> part of the reference's name. The order matters: the first key that occurs in a path is replaced.
+# Path of a layer's part -> name of this part in the reference.
 LAYER_NAMES = {
     "cross_attention_layer_norm": "crossattention.output.LayerNorm",
     "cross_attention/output": "crossattention.output.dense",
@@ -132,13 +133,16 @@ def test_a_decoder_shares_the_embeddings_or_the_layers_of_the_encoder():
         for shares in ("nothing", "embeddings", "all")
     }
     paths = {shares: [variable.path for variable in model.weights] for shares, model in models.items()}
-    for found in paths.values():
-        assert len(found) == len(set(found))
+    for paths_of_model in paths.values():
+        assert len(paths_of_model) == len(set(paths_of_model))
     own = set(paths["nothing"]) - set(paths["embeddings"])
     assert own and all(path.startswith("decoder/embeddings/") for path in own)
     assert all("cross_attention" in path for path in paths["all"] if path.startswith("decoder/"))
     all_shared = models["all"]
     assert all_shared.decoder.decoder_layers[1].attention is all_shared.encoder.transformer_layers[1].attention
+    ids = tf.ones((2, 5), tf.int32)
+    source = {"input_word_ids": ids, "input_mask": ids, "input_type_ids": 0 * ids}
+    assert all_shared.decoded(source, DecodingOptions(4, 2)).ids.shape == (2, 2, 4)
     again = TextToTextModel.from_config(all_shared.get_config())
     assert [variable.path for variable in again.weights] == paths["all"]
 
@@ -158,3 +162,18 @@ def test_every_weight_has_a_gradient_and_no_place_sees_a_later_one(case, shares)
     }
     np.testing.assert_allclose(model(changed)["logits"][:, :4], model(inputs)["logits"][:, :4], atol=1e-6)
     assert keras.ops.any(keras.ops.abs(model(changed)["logits"][:, 4:] - model(inputs)["logits"][:, 4:]) > 1e-3)
+
+
+def test_pieces_that_the_vocabulary_lacks_are_never_written(case):
+    model, _, inputs = case
+    head = Decoder("transformer", 0, "nothing", BEGIN, END, never_ids=(END,), num_pieces=9)
+    limited = TextToTextModel(model.config, head)
+    limited.set_weights(model.get_weights())
+    ids = limited.decoded(source_of(inputs), DecodingOptions(5, 3)).ids.numpy()
+    assert ids.max() < 9 and not np.any(ids == END)
+
+
+def test_a_decoder_without_layers_is_refused():
+    config = BertConfig.of_size("tiny", vocab_size=29, num_hidden_layers=0)
+    with pytest.raises(UserError, match="--decoder_layers is missing: the encoder has no layers"):
+        TextToTextModel(config, Decoder("transformer", 0, "nothing", BEGIN, END))

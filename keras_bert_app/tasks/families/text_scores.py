@@ -6,18 +6,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_HAN = re.compile(r"[\u4e00-\u9fff]")
+_HAN, _KANA = re.compile(r"[\u4e00-\u9fff]"), re.compile(r"[\u3040-\u30ff]")
 _ORDERS = 4  # BLEU counts sequences of up to four words
 
 
 def tokenization(references: Sequence[str]) -> str:
-    """The name of sacrebleu's tokenization for some references: "zh" if most of them have Chinese characters.
+    """The name of sacrebleu's tokenization, by the characters that most references have.
 
     Args:
         references: sequence of str.
+
+    Returns:
+        str: "char" for Japanese (characters count as words), "zh" for Chinese, else "13a".
     """
-    chinese = sum(bool(_HAN.search(text)) for text in references)
-    return "zh" if 2 * chinese > len(references) else "13a"
+
+    def is_usual(characters):
+        return 2 * sum(bool(characters.search(text)) for text in references) > len(references)
+
+    if is_usual(_KANA):
+        return "char"
+    return "zh" if is_usual(_HAN) else "13a"
 
 
 @functools.cache
@@ -35,16 +43,16 @@ def _chrf():
 
 
 def bleu_counts(outputs: Sequence[str], references: Sequence[str], lowercase: bool = False) -> np.ndarray:
-    """The counts of each text from which BLEU of any set of texts follows.
+    """Counts sequences of words in each text. BLEU of a set of texts follows from the sums of these counts.
 
     Args:
         outputs: N str.
         references: N str.
-        lowercase: bool. Whether case does not matter.
+        lowercase: bool. Whether to ignore case.
 
     Returns:
-        int64 [N, 10]: right sequences of one to four words, all sequences of one to four words, words of the output,
-        words of the reference.
+        int64 [N, 10]: the numbers of sequences of one, two, three and four words that the reference also has; the
+        numbers of all such sequences; the number of words of the output, and of the reference.
     """
     bleu = _bleu(tokenization(references), lowercase)
     counts = np.zeros((len(outputs), 2 * _ORDERS + 2), np.int64)
@@ -77,6 +85,29 @@ def chrf(outputs: Sequence[str], references: Sequence[str]) -> float:
     return _chrf().corpus_score(outputs, [references]).score
 
 
+def chrf_counts(outputs: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """Counts sequences of characters in each text. chrF of a set of texts follows from the sums of these counts.
+
+    Args:
+        outputs: N str.
+        references: N str.
+
+    Returns:
+        int64 [N, 18]: for each of six lengths the sequences of the output, of the reference, and of both.
+    """
+    # sacrebleu has no public function for these counts. A test compares the scores.
+    return np.array(_chrf()._extract_corpus_statistics(list(outputs), [list(references)]), np.int64)
+
+
+def chrf_of_counts(counts: np.ndarray) -> float:
+    """chrF of a set of texts, from 0 to 100.
+
+    Args:
+        counts: int64 [N, 18]. The result of chrf_counts for these texts.
+    """
+    return _chrf()._compute_f_score([int(value) for value in counts.sum(axis=0)])
+
+
 def chrf_of_texts(outputs: Sequence[str], references: Sequence[str]) -> np.ndarray:
     """float64 [N]: chrF of each text alone, from 0 to 100."""
     return np.array(
@@ -103,6 +134,6 @@ def signatures(references: Sequence[str]) -> dict[str, str]:
         ("bleu_lowercase", _bleu(tokenize, True)),
         ("chrf", _chrf()),
     ):
-        metric.corpus_score(texts, [texts])  # sacrebleu knows the number of references after a score
+        metric.corpus_score(texts, [texts])  # after a score, the signature has the number of references
         result[name] = str(metric.get_signature())
     return result

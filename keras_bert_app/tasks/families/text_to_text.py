@@ -27,7 +27,7 @@ _TEXTS_PER_CALL = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A text and the text that answers it.
+    """A source text and its target text.
 
     Attributes:
         guid: Name of the example in predictions.
@@ -78,8 +78,8 @@ def featurize(
     notes += notes_of_empty(examples, [number for number, ids in enumerate(pieces) if not len(ids)])
     if cut or cut_targets:
         notes.append(
-            f"of {len(examples):,} examples, {cut:,} lost the end of the text (more than {run.max_seq_length} tokens) "
-            f"and {cut_targets:,} the end of the target (more than {run.target_length})"
+            f"{cut:,} of {len(examples):,} texts have more than {run.max_seq_length} tokens, {cut_targets:,} targets "
+            f"have more than {run.target_length}; they lost their ends"
         )
     features = builder.features(np.arange(len(examples)), notes=notes)
     if has_labels:
@@ -90,7 +90,7 @@ def featurize(
 
 
 def texts(examples: Sequence[Example]) -> list[str]:
-    """All texts and targets, for masked LM on them."""
+    """All source and target texts, on which a run can train masked LM."""
     return [text for example in examples for text in (example.text, example.target) if text]
 
 
@@ -98,14 +98,15 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> De
     """The Decoder of a run.
 
     Raises:
-        UserError: an LSTM is asked for under a Transformer decoder.
+        UserError: The run has both bilstm_units and a Transformer decoder.
     """
     if run.bilstm_units and run.decoder == TRANSFORMER:
         raise UserError(
             f"--bilstm_units={run.bilstm_units}: is for recurrent decoders; leave it out, or give "
             "--decoder=rnn_feedback"
         )
-    never = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.mask_id)
+    unused = [number for number, piece in enumerate(tokenizer.vocabulary) if piece.startswith("[unused")]
+    never = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.mask_id, *unused)
     return Decoder(
         run.decoder,
         run.decoder_layers,
@@ -113,6 +114,7 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> De
         tokenizer.cls_id,
         tokenizer.sep_id,
         never,
+        tokenizer.vocab_size,
         run.attention,
         run.context,
         run.bilstm_units,
@@ -125,7 +127,7 @@ def make_objective(task: Task, run: FinetuningConfig, head: Decoder) -> objectiv
 
 
 def make_answers(run: FinetuningConfig) -> Callable:
-    """The function of forward.make_prediction_call that decodes texts: dict of ids [B, K, T] and scores [B, K]."""
+    """Makes the function that decodes texts. It returns a dict with ids [B, K, T] and scores [B, K]."""
     options = DecodingOptions(run.target_length - 1, run.num_beams, run.length_penalty)
 
     def answers(model, batch, execution):
@@ -153,7 +155,7 @@ def decode(
         labels: ().
 
     Returns:
-        list of dicts: text, the best text; texts and scores, the best texts and their scores, best first.
+        list of dicts with text (the best text), texts (the K best texts, best first) and scores (their scores).
     """
     vocabulary, end_id = (features.for_decode[name] for name in ("vocabulary", "end_id"))
     flat = np.concatenate([entry["ids"] for entry in logits])
@@ -194,10 +196,11 @@ def signatures(examples: Sequence[Example]) -> dict[str, str]:
 
 
 def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> intervals.Measure:
-    """The first metric of resamples: BLEU of their texts, or the mean of the texts' chrF."""
+    """The Measure of the first metric: BLEU or chrF of any set of the texts."""
     outputs, references = _compared(examples, predictions)
     if task.metrics[0] == "chrf":
-        return text_scores.chrf_of_texts(outputs, references)
+        counts = text_scores.chrf_counts(outputs, references)
+        return lambda indices: text_scores.chrf_of_counts(counts[indices])
     counts = text_scores.bleu_counts(outputs, references)
     return lambda indices: text_scores.bleu_of_counts(counts[indices])
 
@@ -212,13 +215,13 @@ def baseline(
 def answers(
     task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple
 ) -> tuple[list[int], list[int], tuple[str, ...]]:
-    """(words of the targets, words of the answers, ()) for the picture."""
+    """(number of words of each target, number of words of each answer, ()), for the picture."""
     outputs, references = _compared(examples, predictions)
     return [len(text.split()) for text in references], [len(text.split()) for text in outputs], ()
 
 
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
-    """Writes translations.txt (rewrites.txt), one text a line in the order of the examples."""
+    """Writes translations.txt, or rewrites.txt for other tasks: one text per line, in the order of the examples."""
     name = "translations.txt" if task.name == "translation" else "rewrites.txt"
     with open(os.path.join(directory, name), "w", encoding="utf-8", newline="") as file:
         file.writelines(" ".join(prediction["text"].split()) + "\n" for prediction in predictions)

@@ -5,7 +5,7 @@ import os
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_to_text
 from keras_bert_app.tasks.families.text_to_text import Example
-from keras_bert_app.tasks.readers.tables import column_of, head_advice, lines_of, read_rows, shown_columns, text_of
+from keras_bert_app.tasks.readers.tables import head_advice, label_of, lines_of, read_rows, shown_columns, text_of
 from keras_bert_app.tasks.task import TEXT_TO_TEXT, Examples, Task
 
 _TABLES = (".tsv", ".csv", ".jsonl", ".json")
@@ -19,7 +19,7 @@ def _read_table(path, run, has_targets):
     if len(run.text_columns) > 1:
         raise UserError(
             f"--text_columns={','.join(run.text_columns)}: names {len(run.text_columns)} columns; expected the one "
-            "column of the source texts, and the column of the answers as --label_column"
+            "column of the source texts; --label_column names the column of the answers"
         )
     for number, row in read_rows(path, has_header=run.header != "no"):
         if not run.text_columns:
@@ -28,9 +28,10 @@ def _read_table(path, run, has_targets):
                 f"{head_advice(row)}"
             )
         source = text_of(path, number, row, run.text_columns[0])
-        target = text_of(path, number, row, run.label_column) if has_targets else None
+        target = None
         if has_targets:
-            column_of(path, number, row, run.label_column)
+            label_of(path, number, row, run.label_column)  # its message tells of --label_column
+            target = text_of(path, number, row, run.label_column)
         _add(examples, source, target, f"{path}:{number}")
     return examples
 
@@ -40,8 +41,10 @@ def _read_lines(path, run, has_targets):
     ending = f".{run.source}"
     base, compressed = (path.removesuffix(".gz"), ".gz") if path.endswith(".gz") else (path, "")
     if has_targets and not run.target:
-        raise UserError(f"--target is missing: the ending of the files of translations, beside {path}")
-    if has_targets and not (run.source and base.endswith(ending)):
+        raise UserError(f"--target is missing; give the ending of the file of translations beside {path}, such as en")
+    if has_targets and not run.source:
+        raise UserError(f"--source is missing; give the ending of the file of texts, such as de for {path}")
+    if has_targets and not base.endswith(ending):
         raise UserError(
             f"{path}: --source={run.source}: expected a file with the ending {ending}, beside one with the ending "
             f".{run.target}"
@@ -54,8 +57,8 @@ def _read_lines(path, run, has_targets):
         targets = [line for _, line in lines_of(target_path)]
         if len(targets) != len(sources):
             raise UserError(
-                f"{path} has {len(sources):,} lines, but {target_path} has {len(targets):,}; expected one line of "
-                "each for every pair"
+                f"{path} has {len(sources):,} lines, but {target_path} has {len(targets):,}; expected one line "
+                "in each file for every pair"
             )
     for number, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
         _add(examples, source, target, f"{path}:{number}")
@@ -63,7 +66,7 @@ def _read_lines(path, run, has_targets):
 
 
 def _existing(path, compressed):
-    """The path of a file, compressed like the file of sources or not."""
+    """Finds a file of translations. It may be compressed even if the file of sources is not, and vice versa."""
     for candidate in (path + compressed, path, f"{path}.gz"):
         if os.path.exists(candidate):
             return candidate
@@ -71,7 +74,7 @@ def _existing(path, compressed):
 
 
 def _add(examples, source, target, place):
-    """Adds a pair, or counts it if a text of a labelled pair is empty."""
+    """Adds an example. If it has a target and one of its texts is empty, only counts it as left out."""
     if target is not None and not (source.strip() and target.strip()):
         examples.left_out[_LEFT_OUT] = examples.left_out.get(_LEFT_OUT, 0) + 1
         return
@@ -86,9 +89,9 @@ def _read(path, run, has_labels):
 def _files(has_lines):
     return {
         split: tuple(
-            ending_of_line_files
+            file_name
             for name in names
-            for ending_of_line_files in (
+            for file_name in (
                 *((f"{name}.{{source}}", f"{name}.{{source}}.gz") if has_lines else ()),
                 *(name + ending for ending in _TABLES),
             )
