@@ -72,7 +72,7 @@ def _verb_page(verb):
 
 
 def _read_command(verb):
-    """(docstring, {name: flag}) of a command. Its flags are removed again, because commands share names of flags."""
+    """Returns (docstring, {name: flag}) of a command. Removes its flags again, because commands share flag names."""
     before = set(flags.FLAGS)
     content = runpy.run_module(f"keras_bert_app.cli.{verb}", run_name="reference")
     own = {name: flags.FLAGS[name] for name in sorted(set(flags.FLAGS) - before)}
@@ -110,7 +110,7 @@ def _takes(flag):
 
 
 def _meaning_and_default(flag):
-    # The flags of a configuration have no default of their own; their help names it.
+    # For the flags of a configuration, the help text states the default, because the flag itself has none.
     text = re.sub(r"^<[^>]*>: ", "", " ".join(flag.help.split()))
     meaning, named, default = text.rpartition(" Default: ") if text.endswith(".") else (text, "", "")
     if not named or " " in default:
@@ -122,14 +122,14 @@ def _meaning_and_default(flag):
 
 
 def _code(text):
-    """Text as code within a line or a cell. A bar would end the cell."""
+    """Formats text as code in a line or in a cell of a table. A bar would end the cell."""
     if "|" in text:
         return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
     return f"`{text}`" if text else ""
 
 
 def _prose(line):
-    """A line of plain text in Markdown: names of flags as code, and no character that Markdown gives a meaning."""
+    """Converts a line of plain text to Markdown. Names of flags become code, and special characters are escaped."""
     parts = line.split("`")
     for number in range(0, len(parts), 2):
         text = parts[number].replace("<", "&lt;").replace("|", "&#124;").replace("*", r"\*")
@@ -236,7 +236,7 @@ def _paragraphs(text):
 
 
 def _items(block):
-    """Bullets from `name: meaning` lines, whose further lines are indented."""
+    """Makes bullets from `name: meaning` items. All lines of an item after the first are indented."""
     for item in re.split(r"\n(?=\S)", block):
         first, *others = item.split("\n")
         name, colon, meaning = first.partition(": ")

@@ -1,7 +1,7 @@
 """A hook of mkdocs: links from a page to files of the repository outside of docs, such as ../BUILD.md.
 
-The site does not have these files. There the text of the link stays, followed by the path of the file. A file that does
-not exist is reported like any dead link, so that `mkdocs build --strict` fails.
+The site does not have these files. The hook therefore replaces the link by its text and the path of the file. If the
+file does not exist, the hook logs a warning, so `mkdocs build --strict` fails.
 """
 
 import logging
@@ -20,7 +20,7 @@ def on_page_markdown(markdown: str, page, config, **_) -> str:
 
 
 def replace_links(markdown: str, page: pathlib.Path, docs: pathlib.Path) -> str:
-    """Returns the text with links out of docs as plain text.
+    """Replaces the links that lead out of docs by plain text.
 
     Args:
         markdown: the text of a page.

@@ -15,7 +15,8 @@ dropout. Saver then writes save_to/model.ckpt-STEPS and save_to/checkpoint, and 
 vocab.txt. If steps is 0, the program neither trains nor saves.
 
 The answer has config (the values that BertConfig.from_json_file reads), fresh (variables that the checkpoint lacks) and
-num_saved (number of all variables). arrays_file gets all variables but the optimizer's slots, by name.
+num_saved (number of all variables, with the optimizer's slots). The program writes each variable to arrays_file under
+its name, without the optimizer's slots.
 """
 
 import importlib
@@ -30,7 +31,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "keras_be
 import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import flags
-from google_reference import modeling  # which also supplies the layer of tf.contrib that TensorFlow 2 lacks
+from google_reference import modeling  # it also supplies the layer of tf.contrib that TensorFlow 2 lacks
 
 PACKAGES = ("bert-tensorflow", "tensorflow")
 tf.disable_v2_tensorshape()  # run_classifier reads .value of a dimension
@@ -38,7 +39,7 @@ _SLOTS = ("/adam_m", "/adam_v")
 
 
 def _script(name):
-    """Imports a script of Google's. Removes the flags of other scripts first, because the names are the same."""
+    """Imports one of Google's scripts. First removes the flags of the other scripts, which have the same names."""
     for module, defined in list(flags.FLAGS.flags_by_module_dict().items()):
         if module.startswith("bert.run_"):
             for flag in list(defined):

@@ -1,6 +1,6 @@
 """Scores of a word's vectors: the quality of their clusters, and their agreement with documents.
 
-The second score says how often the nearest vector from another sentence is of the same document.
+The second score is the share of occurrences whose nearest vector from another sentence has the same document.
 """
 
 import dataclasses
@@ -15,15 +15,16 @@ FEWEST_OF_CLUSTER = 3  # two similar sentences are too few to show a sense of a 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The scores of one word at L + 1 layers, of which the embeddings are the first.
+    """The scores of one word at L + 1 layers. The first layer is the embeddings.
 
     Attributes:
         clusters: int [L + 1, n]. The cluster of each occurrence, from 0 for the largest.
-        silhouette: list of L + 1 floats, or None for a layer without clusters.
-        same_document: list of L + 1 floats, or None. How often the nearest vector of another context is of the same
-            document. See right_documents.
-        intervals: list of L + 1 (lower bound, upper bound) of same_document, or None. The bootstrap draws documents.
-        chance: float or None. The value of same_document that chance gives.
+        silhouette: list of L + 1 floats. The entry of a layer without clusters is None.
+        same_document: list of L + 1 floats. The share of occurrences whose nearest vector of another context has the
+            same document. See right_documents. All entries are None if no occurrence counts.
+        intervals: list of L + 1 (lower bound, upper bound) of same_document. The bootstrap draws documents. All entries
+            are None if no occurrence counts.
+        chance: float or None. The expected value of same_document if the nearest vector is drawn at random.
         asked: int. The number of occurrences that same_document counts.
     """
 
@@ -108,8 +109,8 @@ def right_documents(
 
     Returns:
         (bool [n], bool [n], float): whether the nearest vector is of the same document; whether the occurrence counts;
-        the share that chance gives, or None if no occurrence counts. An occurrence counts if its document has another
-        context.
+        the expected share if the nearest vector is drawn at random, or None if no occurrence counts. An occurrence
+        counts if its document has another context.
     """
     is_other = contexts[:, None] != contexts
     is_same = (documents[:, None] == documents) & is_other

@@ -2,8 +2,8 @@
 
 See Hewitt and Manning 2019, A Structural Probe for Finding Syntax in Word Representations.
 
-One linear map is trained so that squared distances between words are their distances in the tree. Another map is
-trained so that squared lengths of words are their depths in the tree.
+The probe trains two linear maps. With the first map, the squared distances between mapped words approach their
+distances in the tree. With the second map, the squared lengths of mapped words approach their depths in the tree.
 
 Dimensions: M sentences, W words, H hidden size, k rank, T words of all sentences.
 """
@@ -17,8 +17,8 @@ from keras_bert_app.analysis import treebank
 from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.analysis.tree_scores import Group
 
-# Hewitt and Manning 2019: Adam at 0.001, 20 sentences a batch, B uniform in +-0.05. They stop early on the dev set.
-# This probe is measured on that set, so it has a fixed number of epochs and steps, and a rate that falls to 0.
+# Hewitt and Manning 2019: Adam at 0.001, 20 sentences a batch, initial map uniform in +-0.05. They stop early on the
+# dev set. Here the dev set gives the scores, so the training has a fixed number of steps and a rate that falls to 0.
 _LEARNING_RATE, BATCH_SIZE, _INITIAL_RANGE = 1e-3, 20, 0.05
 MOST_EPOCHS, MOST_STEPS = 10, 2000
 

@@ -1,6 +1,6 @@
 """Converts a BERT with all its heads between layouts, and changes the model on request.
 
-python -m keras_bert_app.cli.convert --input=hf://google-bert/bert-base-uncased --to=workdir --output=runs/base --check
+python -m keras_bert_app.cli.convert --input=hf://google-bert/bert-base-uncased --to=workdir --output=runs/base
 python -m keras_bert_app.cli.convert --input=runs/mine --to=huggingface --output=mine_hf
 python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=runs/medical --vocab_file=extended.txt
 

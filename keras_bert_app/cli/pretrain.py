@@ -77,8 +77,11 @@ def main(arguments):
         expand_files(run.input_files)
     with _quiet_start():
         from keras_bert_app.training import pretraining_start
-    is_plain = not recipe and not goes_on  # the user named no recipe
-    pretraining_start.launch(workdir, model_config, run, vocabulary, initial, existing=existing, names_recipe=is_plain)
+    # A run that continues, or that already trains for a given time, needs no advice.
+    flags_for_time = "" if goes_on else "--train_minutes=60" if recipe else "--recipe=small_budget --train_minutes=60"
+    pretraining_start.launch(
+        workdir, model_config, run, vocabulary, initial, existing=existing, flags_for_time=flags_for_time
+    )
 
 
 def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str, Any], vocabulary: bytes | None):

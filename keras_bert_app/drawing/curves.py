@@ -65,5 +65,7 @@ def draw_curves(rows: Sequence[dict], title: str) -> bytes:
 
 def _line(axis, rows, key, color, label, **style):
     points = [(row["step"], row[key]) for row in rows if key in row]
+    if len(points) == 1:
+        style = {"marker": "o", **style}  # a line needs two points
     if points:
         axis.plot(*zip(*points, strict=True), color=color, label=label, linewidth=1.3, markersize=4, **style)

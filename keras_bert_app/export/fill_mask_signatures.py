@@ -17,7 +17,7 @@ class FillMaskModule(tf.Module):
 
     Args:
         model: BertPretrainer. The model that answers.
-        tokenizer: BertTokenizer. In a text to fill in, "[MASK]" is the mask even if the tokenizer reads it as text.
+        tokenizer: BertTokenizer. In fill_mask, "[MASK]" is the mask even if the tokenizer reads it as text.
         top_k: int. The number of pieces for each [MASK].
     """
 
@@ -96,9 +96,9 @@ def _masked_lm_function(model):
 
 
 def _inside(positions, length):
-    """Checks that positions lie inside their rows and that a row has at most one for each token. Returns them.
+    """Checks that positions lie inside their rows, at most one for each token. Returns the positions.
 
-    A position outside would read another row, and that row may belong to the request of another client. The model
+    A position outside its row would read another row, which may belong to the request of another client. The model
     computes one logit for each position and each vocabulary entry, so a short request could otherwise fill the memory.
     """
     count = tf.shape(positions)[1]

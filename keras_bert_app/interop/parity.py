@@ -148,7 +148,7 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
     """Compares loaded weights with the original implementation, or with parity.npz beside the model.
 
     Args:
-        weights: Weights. As the reader returned them, before any surgery.
+        weights: Weights. The weights as the reader returned them, without later changes such as removed layers.
         source_format: str. Layout that the weights were read from.
         path: str. Path that the weights were read from.
         reference_python: str. Interpreter that has PACKAGES[source_format]. "" means this interpreter, if it has them.
@@ -181,15 +181,15 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
         ours["mlm_logits"] = _keras_hub_mlm_logits(weights, batch, ours)
         computed = " and ".join(f"{key} {value}" for key, value in HEAD_COMPUTES.items())
         notes = [
-            f"mlm_logits are compared as KerasHub's head computes them, with {computed}; as configured here, with "
-            f"{weights.config.hidden_act} and {weights.config.layer_norm_eps:g}, they differ by up to {plain:.1e}"
+            f"mlm_logits: computed here as in KerasHub's head, with {computed}; with this model's own values "
+            f"{weights.config.hidden_act} and {weights.config.layer_norm_eps:g}, the logits differ by up to {plain:.1e}"
         ]
     lines, is_same = compare(*(_without_padding(outputs, batch["input_mask"]) for outputs in (ours, theirs)))
     return [f"{weights.origin} compared with {made_by}", *lines, *notes], is_same
 
 
 def _without_padding(outputs, mask):
-    """Sets outputs [B, S, ...] at padding to zero. Nothing reads these outputs, and their rounding errors grow."""
+    """Sets outputs [B, S, ...] at padding to zero. Nothing reads them, so their rounding errors do not matter."""
     return {
         name: values * mask[:, :, None]
         if values.ndim == 3 and values.shape[:2] == mask.shape and name != "mlm_logits"
@@ -222,7 +222,7 @@ def reference_outputs(
         path = tf_checkpoints.find_prefix(path) or path
     interpreter = reference_python or sys.executable
     name = f"{path}: its own implementation under {interpreter}"
-    mend = f"expected an interpreter with {' and '.join(PACKAGES[source_format])} by --reference_python"
+    mend = f"expected an interpreter with {' and '.join(PACKAGES[source_format])} as --reference_python"
     with (
         tempfile.TemporaryDirectory() as directory,
         reference_process.ReferenceProcess(interpreter, script, name, mend) as process,

@@ -1,7 +1,7 @@
 """Continued pre-training of a trained model on the text of a domain (Gururangan et al. 2020, "DAPT").
 
-    python -m keras_bert_app.cli.pretrain --recipe=domain --config=RUN/config.json --vocab_file=RUN/vocab.txt \\
-        --init_checkpoint=RUN --input_files='texts/*' --workdir=RUN_ON_DOMAIN
+    python -m keras_bert_app.cli.pretrain --recipe=domain --init_checkpoint=RUN --input_files='texts/*' \\
+        --workdir=RUN_ON_DOMAIN
 
 Two optional commands first add words of the domain to the vocabulary. Then use WITH_WORDS instead of RUN:
 

@@ -1,12 +1,12 @@
 """Several languages in one model (M-BERT).
 
-The examples contain less of large languages, and more of small languages, than the texts do.
+Large languages have a smaller share of the examples than of the texts. Small languages have a larger share.
 
     python -m keras_bert_app.cli.learn_vocab --input_files='en/*,de/*,zh/*' --vocab_size=119547 --do_lower_case=false \\
         --vocab_file=VOCAB
     python -m keras_bert_app.cli.pretrain --recipe=multilingual --corpus_dir=EN,DE,ZH --vocab_file=VOCAB --workdir=RUN
 
-Each language is a corpus of its own, which prepare_corpus makes. `pretrain` prints the share of each in the examples.
+Make one corpus for each language with prepare_corpus. `pretrain` prints the share of each language in the examples.
 Cost: as for `original`. The recipe has not been run here at full size.
 """
 

@@ -44,10 +44,14 @@ def path_of(
             )
         if paths:
             return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)
-    present = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
+    names_there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+    present = ", ".join(names_there[:10]) if os.path.isdir(data_dir) else "no such directory"
     advice = "; --dev_fraction=0.1 holds out a share of the training examples" * (
         split == "dev" and has_file(files, data_dir, "train")
     )
+    if split == "train" and len(names_there) == 1:
+        path = os.path.join(data_dir, names_there[0])
+        advice = f"; if this one file has all examples, give --data_dir={path} --dev_fraction=0.1"
     raise UserError(
         f"--data_dir={data_dir}: task {task} expects {' or '.join(patterns)} there (found: {present}){advice}"
     )

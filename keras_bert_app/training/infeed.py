@@ -1,4 +1,4 @@
-"""Stacks of batches for calls of several steps. A thread makes them while the devices compute."""
+"""Stacks of batches for calls that run several steps. A thread can make the next stack while the devices compute."""
 
 import concurrent.futures
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ class Batches:
     """Makes stacks of batches from an iterator. All batches of a stack have one shape.
 
     Args:
-        iterator: endless iterator of (dict of tensors [B, ...], position after the batch).
+        iterator: endless iterator of (dict of tensors [B, ...], position in the data after the batch, a tuple of int).
         ahead: whether begin() makes the next stack in a thread while the devices compute. Otherwise begin() does
             nothing, and only the pipeline's own prefetching works ahead.
     """
@@ -42,7 +42,7 @@ class Batches:
             count: largest number k of batches. The stack ends before a batch of another shape.
 
         Returns:
-            (dict of tensors [k, B, ...], position after these batches).
+            (dict of tensors [k, B, ...], position in the data after these batches, a list of int).
         """
         begun, self.begun = self.begun, None
         return begun.result() if begun else self._stack(count)

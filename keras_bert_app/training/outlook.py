@@ -23,14 +23,14 @@ def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> 
     """
     run = start.run
     num_steps = step + seconds_left / step_seconds if run.train_minutes else run.num_train_steps
-    is_plain = start.names_recipe and not run.train_minutes and strategies.device_kind(start.strategy) == "CPU"
-    if not is_plain or seconds_left < _LONG_SECONDS:
+    is_by_steps = not run.train_minutes and strategies.device_kind(start.strategy) == "CPU"
+    if not start.flags_for_time or not is_by_steps or seconds_left < _LONG_SECONDS:
         return unfinished_ramps(run, num_steps)
-    changes = " --learning_rate=1e-4 --initializer_range=0.02" if start.model_config.hidden_size >= _WIDE else ""
+    is_wide = start.model_config.hidden_size >= _WIDE and "small_budget" in start.flags_for_time
     advice = (
         f"{run.num_train_steps:,} steps take about {rough_duration(run.num_train_steps * step_seconds)} on this CPU; "
-        f"to train for a given time start with --recipe=small_budget{changes} --train_minutes=60 in another "
-        "--workdir"
+        f"to train for a given time start with {start.flags_for_time}"
+        f"{' --learning_rate=1e-4 --initializer_range=0.02' if is_wide else ''} in another --workdir"
     )
     return [advice, *unfinished_ramps(run, num_steps)]
 

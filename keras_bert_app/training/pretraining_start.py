@@ -41,7 +41,7 @@ def launch(
     strategy: tf.distribute.Strategy | None = None,
     stream: TextIO | None = None,
     existing: ExistingRun | None = None,
-    names_recipe: bool = False,
+    flags_for_time: str = "",
 ) -> dict[str, float]:
     """Starts the run of a new work directory, or goes on with the run of an old one.
 
@@ -57,7 +57,7 @@ def launch(
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
         stream: the output of the trainer's progress; standard output by default.
         existing: content of the work directory, if the caller has read it already.
-        names_recipe: whether a long run on a CPU prints advice to use the recipe for small budgets.
+        flags_for_time: the flags that a long run on a CPU advises, to train for a given time; "" for no advice.
 
     Returns:
         dict of the last evaluation's figures.
@@ -67,7 +67,7 @@ def launch(
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     start = make_start(workdir, model_config, run, vocabulary, initial, strategy, stream, existing)
-    start = dataclasses.replace(start, names_recipe=names_recipe)
+    start = dataclasses.replace(start, flags_for_time=flags_for_time)
     # Machines that train together share the directory. The chief locks it for all of them.
     with lock.locked(workdir) if start.is_chief else contextlib.nullcontext():
         start.existing.check_unchanged()

@@ -32,7 +32,7 @@ class Start:
         weight_lines: lines that tell the user where the weights came from.
         data: PretrainingCorpora, or the labelled Data of a task.
         stream: the output of progress lines; None for standard output.
-        names_recipe: whether a long run on a CPU prints advice to use the recipe for small budgets.
+        flags_for_time: the flags that a long run on a CPU advises, to train for a given time; "" for no advice.
     """
 
     workdir: str
@@ -45,7 +45,7 @@ class Start:
     weight_lines: tuple[str, ...] = ()
     data: Any = None
     stream: TextIO | None = None
-    names_recipe: bool = False
+    flags_for_time: str = ""
 
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:

@@ -1,4 +1,4 @@
-"""LiteRT models of signatures over ids."""
+"""LiteRT models give the same answers as the signatures that read rows of ids."""
 
 import numpy as np
 import pytest

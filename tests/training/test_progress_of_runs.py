@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.training import loop, outlook, pace, pretraining_start, reporting, steps, window
 from keras_bert_app.training.losses import PretrainingObjective
-from tests.training.conftest import CONFIG, ONE_LAYER, RUN, train
+from tests.training.conftest import CONFIG, RUN, train
 from tests.training.runs import rows_of
 
 BY_THE_CLOCK = dataclasses.replace(
@@ -87,7 +87,7 @@ def timed_steps(clock, fake_steps):
 
 
 def test_a_run_with_a_time_budget_continues_its_schedule_after_each_stop(timed_steps, make_workdir, training_shards):
-    workdir = make_workdir("stopped", ONE_LAYER, BY_THE_CLOCK)
+    workdir = make_workdir("stopped", CONFIG, BY_THE_CLOCK)
     for num_calls in (6, 2):
         calls_before = len(timed_steps.progress)
         timed_steps.stops_after = calls_before + num_calls
@@ -103,7 +103,7 @@ def test_a_length_ramp_by_share_follows_the_clock_through_stops_and_reaches_the_
 ):
     timed_steps.compiling = 2.0
     run = dataclasses.replace(BY_THE_CLOCK, num_warmup_steps=-1, warmup_share=0.1, length_ramp_share=0.4)
-    workdir = make_workdir("ramp", ONE_LAYER, run)
+    workdir = make_workdir("ramp", CONFIG, run)
     timed_steps.stops_after = 8
     with pytest.raises(Interrupted):
         train(workdir, training_shards)
@@ -117,7 +117,7 @@ def test_a_length_ramp_by_share_follows_the_clock_through_stops_and_reaches_the_
 
 def test_tokens_a_second_leave_out_the_steps_that_compile(timed_steps, make_workdir, training_shards):
     timed_steps.compiling = 100.0
-    workdir = make_workdir("speed", ONE_LAYER, dataclasses.replace(RUN, num_train_steps=10))
+    workdir = make_workdir("speed", CONFIG, dataclasses.replace(RUN, num_train_steps=10))
     train(workdir, training_shards)
     first, second = [row["tokens_per_second"] for row in rows_of(workdir) if "loss" in row]
     # A batch has 232 positions at most, of which some are padding, and a step takes a second.
@@ -139,7 +139,7 @@ def test_the_first_lines_show_the_time_of_compiling_and_later_lines_the_time_lef
     slow = fake_steps(time.sleep)
     slow.compiling, slow.seconds = 1.4, 0.12
     run = dataclasses.replace(RUN, num_train_steps=9, log_steps=1000)
-    _, output = train(make_workdir("lines", ONE_LAYER, run), training_shards)
+    _, output = train(make_workdir("lines", CONFIG, run), training_shards)
     lines = [line for line in output.splitlines() if line.startswith("step ")]
     compiling = [line for line in lines if "compiling" in line]
     assert compiling and all(line.startswith("step 0/9  compiling 0:0") for line in compiling)
@@ -152,7 +152,7 @@ def test_the_outlook_is_printed_once_after_ten_steps(timed_steps, make_workdir, 
     timed_steps.seconds = 0.1
     asked = []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or ["the outlook"])
-    _, output = train(make_workdir("outlook", ONE_LAYER), training_shards)
+    _, output = train(make_workdir("outlook"), training_shards)
     ((step, step_seconds, seconds_left),) = asked
     assert 10 <= step < 15 and step_seconds == pytest.approx(0.1) and seconds_left == pytest.approx(2.0 - step * 0.1)
     assert output.count("the outlook") == 1
@@ -161,7 +161,7 @@ def test_the_outlook_is_printed_once_after_ten_steps(timed_steps, make_workdir, 
 def test_the_outlook_of_slow_steps_comes_before_the_tenth_step(timed_steps, make_workdir, training_shards, monkeypatch):
     timed_steps.seconds, asked = 15.0, []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or [])
-    train(make_workdir("slow", ONE_LAYER), training_shards)
+    train(make_workdir("slow"), training_shards)
     assert asked[0][0] < 5
 
 
@@ -169,7 +169,7 @@ def test_a_run_that_cannot_finish_its_ramp_warns_after_ten_steps_and_may_continu
     timed_steps, make_workdir, training_shards
 ):
     run = dataclasses.replace(BY_THE_CLOCK, length_ramp_steps=750, log_steps=1)
-    workdir = make_workdir("short", ONE_LAYER, run)
+    workdir = make_workdir("short", CONFIG, run)
     _, output = train(workdir, training_shards)
     (number,) = [index for index, line in enumerate(output.splitlines()) if "--length_ramp_steps=750: " in line][:1]
     assert output.splitlines()[number - 1].startswith("step 12  ")  # the first call that ends after step 10
@@ -182,11 +182,11 @@ def test_a_run_that_cannot_finish_its_ramp_warns_after_ten_steps_and_may_continu
 
 
 def start_of(**changes):
-    """A start on a CPU. Its outlook may name the recipe for small budgets, unless names_recipe is False."""
-    names_recipe = changes.pop("names_recipe", True)
+    """A start on a CPU. Its outlook advises flags_for_time."""
+    flags_for_time = changes.pop("flags_for_time", "--recipe=small_budget --train_minutes=60")
     run = dataclasses.replace(RUN, **{"num_train_steps": 100_000, "max_seq_length": 32, **changes})
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-    return SimpleNamespace(run=run, strategy=strategy, names_recipe=names_recipe, model_config=CONFIG)
+    return SimpleNamespace(run=run, strategy=strategy, flags_for_time=flags_for_time, model_config=CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def start_of(**changes):
         ),
         ({"batch_ramp_steps": 750, "train_minutes": 3.0}, ("--batch_ramp_steps=750", "batches never reach 8 rows")),
         (
-            {"num_warmup_steps": 9000, "num_train_steps": 5000, "train_minutes": 0.0, "names_recipe": False},
+            {"num_warmup_steps": 9000, "num_train_steps": 5000, "train_minutes": 0.0, "flags_for_time": ""},
             ("--num_warmup_steps=9000 is not below --num_train_steps=5000", "never reaches its peak"),
         ),
     ],
@@ -219,7 +219,9 @@ def test_the_outlook_of_a_long_run_without_a_recipe_on_a_cpu_gives_its_duration_
     wide = start_of()
     wide.model_config = CONFIG.replace(hidden_size=768, num_attention_heads=12)
     assert "--learning_rate=1e-4 --initializer_range=0.02" in outlook.lines(wide, 12, 1.476, 147_582.0)[0]
-    assert outlook.lines(start_of(names_recipe=False), 12, 1.476, 147_582.0) == []
+    (line,) = outlook.lines(start_of(flags_for_time="--train_minutes=60"), 12, 1.476, 147_582.0)
+    assert line.endswith("start with --train_minutes=60 in another --workdir")
+    assert outlook.lines(start_of(flags_for_time=""), 12, 1.476, 147_582.0) == []
     assert outlook.lines(start_of(), 12, 0.005, 500.0) == []
     assert outlook.lines(start_of(train_minutes=60.0), 12, 1.476, 3000.0) == []
     monkeypatch.setattr(outlook.strategies, "device_kind", lambda strategy: "GPU")

@@ -1,5 +1,5 @@
 // DATA: {levels: {pieces|words: {tokens, special: [indices], weights}}, layers, heads, focus: [layer, head]}; weights
-// is base64 of little-endian uint16 [layers, heads, tokens, tokens], 65535 for 1, rows attend to columns.
+// is base64 of little-endian uint16 [layers, heads, tokens, tokens], 65535 means 1. Rows attend to columns.
 const LEVELS = Object.fromEntries(Object.entries(DATA.levels).map(([name, level]) => {
   const bytes = Uint8Array.from(atob(level.weights), (character) => character.charCodeAt(0));
   return [name, { ...level, weights: new Uint16Array(bytes.buffer), special: new Set(level.special) }];
@@ -54,7 +54,7 @@ const short = (token) => token.length > 16 ? `${token.slice(0, 15)}…` : token;
 function lines(level) {
   const indices = shown(level), height = ROW * indices.length + 10;
   const picture = element("svg:svg", { width: 2 * LABEL + COLUMN, height, role: "img",
-    "aria-label": "lines from each token to those it attends to" });
+    "aria-label": "lines from each token to the tokens that it attends to" });
   const y = (place) => ROW * place + 15;
   indices.forEach((from, row) => {
     if (state.token !== null && state.token !== from) return;

@@ -2,12 +2,13 @@
 // tables: [{title, columns, rows: [[cell]]}], pictures: [{name, png}], beside: [files next to the page]}]
 const isNumber = (cell) => /^-?[\d,]*\.?\d+%?$/.test(cell) || cell === "";
 
-function table(found) {
-  const isText = found.columns.map((_, at) => !found.rows.every((row) => isNumber(row[at])));
+function table(content) {
+  const isText = content.columns.map((_, at) => !content.rows.every((row) => isNumber(row[at])));
   const line = (kind, cells) => element("tr", {}, ...cells.map((cell, at) =>
     element(kind, { style: `text-align:${isText[at] ? "left" : "right"}` }, cell)));
-  return element("div", { class: "panel" }, element("h2", {}, found.title), element("table", {},
-    element("thead", {}, line("th", found.columns)), element("tbody", {}, ...found.rows.map((row) => line("td", row)))));
+  return element("div", { class: "panel" }, element("h2", {}, content.title), element("table", {},
+    element("thead", {}, line("th", content.columns)),
+    element("tbody", {}, ...content.rows.map((row) => line("td", row)))));
 }
 
 MAIN.append(element("p", {}, ...DATA.flatMap((section) => [element("a", { href: `#${section.name}` }, section.name.replaceAll("_", " ")), " · "])

@@ -66,8 +66,8 @@ function set(changes) {
       choice("Word", WORDS.map((word) => [word, `${word} (${DATA.words[word].items.length})`]), state.word,
         (word) => set({ word, item: null })),
       choice("Vectors of", Object.keys(found.views).map((name) => [name, name]), state.view, (view) => set({ view })),
-      element("span", { class: "soft" }, "t-SNE. Colours show the clusters of the layer. For the untrained encoder, they "
-        + "show the clusters of the trained last layer.")),
+      element("span", { class: "soft" }, "t-SNE gives the places. Colours show the clusters of the layer. For the "
+        + "untrained encoder, colours show the clusters of the trained last layer.")),
     element("div", { class: "panels" }, element("section", { class: "panel" }, plot(found, view, show)),
       element("section", { class: "panel", style: "flex: 1 1 24rem" },
         sentence, ...nearest(found, view), ...clusters(found, view))));

@@ -87,7 +87,8 @@ def read(path: str | os.PathLike) -> Weights:
         Weights. Tensors are float32.
 
     Raises:
-        UserError: A file is missing or damaged, the path has several checkpoints, or the attention has another size.
+        UserError: A file is missing or damaged, the path has checkpoints of several runs, or the attention weights do
+            not have the hidden_size of bert_config.json.
     """
     prefix = tf_checkpoints.find_prefix(path)
     if prefix is None:
@@ -112,8 +113,8 @@ def read(path: str | os.PathLike) -> Weights:
     checkpoint = tf_checkpoints.open_checkpoint(prefix)
     if config.num_hidden_layers > len(checkpoint.shapes):
         raise UserError(
-            f"{prefix}: does not fit {_CONFIG}: {len(checkpoint.shapes)} tensors, num_hidden_layers is "
-            f"{config.num_hidden_layers:,}"
+            f"{prefix}: does not fit {_CONFIG}: it has only {len(checkpoint.shapes)} tensors, but num_hidden_layers "
+            f"is {config.num_hidden_layers:,}"
         )
     tensors, task, unused, unexpected = _tensors(checkpoint, config)
     return Weights(
@@ -234,7 +235,7 @@ def _tensors(checkpoint, config):
         elif name.rsplit("/", 1)[-1] in _SLOTS:
             slots.append(name.rsplit("/", 1)[-1])
         elif name in _COUNTERS:
-            unused[name] = "a counter of the run that made it"
+            unused[name] = "a counter of the run that wrote the checkpoint"
         else:
             unexpected[name] = shape
     if slots:

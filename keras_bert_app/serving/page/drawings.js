@@ -1,5 +1,5 @@
-// Draws answers, by the kind of model. Each function takes the model, the inputs and the outputs of the first example
-// (embeddings: of all examples), and returns a list of nodes.
+// Draws answers. Each kind of model has a function, which takes the model, the inputs and the outputs of the first
+// example, and returns a list of nodes. The function for embeddings takes the outputs of all examples.
 import { element, percent } from "./elements.js";
 
 const TOO_LONG = "The input is longer than the model can read; a part of it was left out.";
@@ -54,7 +54,7 @@ function marked(text, spans, labels) {
 
 function fillMask(model, { text: [text] }, { tokens, probabilities }) {
   const masks = tokens.filter((mask) => mask[0]);
-  if (!masks.length) return [element("p", {}, "Put [MASK] where a word is to be filled in.")];
+  if (!masks.length) return [element("p", {}, "Put [MASK] where the model must fill in a word.")];
   const parts = text.split("[MASK]");
   const filled = parts.flatMap((part, index) => index < masks.length ? [part, element("mark", {}, masks[index][0])] :
     [part + (index < parts.length - 1 ? "[MASK]" : "")]);

@@ -1,4 +1,4 @@
-// Makes an element. Texts become text nodes, never markup, because neither users nor models are trusted.
+// Makes an element. Texts become text nodes, because markup in texts of users or models may be harmful.
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

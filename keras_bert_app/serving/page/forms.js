@@ -5,7 +5,7 @@ import { element } from "./elements.js";
 const LINES = { embeddings: "text", multiple_choice: "choices" };
 const LONG = new Set(["context"]);
 const NAMES = { text: "Text", text_a: "First text", text_b: "Second text", question: "Question", context: "Context",
-  choices: "Choices, one a line" };
+  choices: "Choices, one per line" };
 const ORDER = ["context", "question", "text", "text_a", "text_b", "choices"];
 
 export function fieldsFor(model, signature, hasForm) {
@@ -13,7 +13,7 @@ export function fieldsFor(model, signature, hasForm) {
   const example = model.examples?.[signature] ?? {};
   if (!hasForm || !inputs.every((name) => model.signatures[signature].inputs[name].type === "string")) {
     const columns = inputs.map((name) => ` ${JSON.stringify(name)}: ${JSON.stringify(example[name] ?? [])}`);
-    return [element("label", {}, "Inputs as JSON, a column for each",
+    return [element("label", {}, "Inputs as JSON, one list of values for each input",
       element("textarea", { class: "code", rows: 8, spellcheck: "false", "data-json": "" },
         `{\n${columns.join(",\n")}\n}`))];
   }
@@ -21,7 +21,7 @@ export function fieldsFor(model, signature, hasForm) {
   return inputs.sort((a, b) => place(a) - place(b)).map((name) => {
     const isLines = LINES[model.kind] === name;
     const values = isLines ? [example[name] ?? []].flat(2) : [example[name]?.[0] ?? ""];
-    const title = isLines && name === "text" ? "Texts, one a line" : NAMES[name] ?? name;
+    const title = isLines && name === "text" ? "Texts, one per line" : NAMES[name] ?? name;
     return element("label", {}, title, element("textarea", { name, rows: LONG.has(name) ? 7 : isLines ? 5 : 3,
       ...(isLines && { "data-lines": model.kind === "multiple_choice" ? "group" : "batch" }) }, values.join("\n")));
   });

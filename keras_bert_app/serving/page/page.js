@@ -67,7 +67,7 @@ async function ask() {
   clearAnswer();
   let inputs;
   try {
-    inputs = readInputs(byId("fields"), hasForm(model));
+    inputs = readInputs(byId("fields"));
   } catch (error) {
     return showError(`This is not JSON: ${error.message}`);
   }
@@ -86,7 +86,12 @@ async function ask() {
     if (!response.ok) return showError(answer?.error ?? `The server answered ${response.status}.`);
     const names = model.signatures[signature].outputs;
     const outputs = names.length === 1 ? { [names[0]]: answer?.outputs } : answer?.outputs;
-    const drawing = hasForm(model) && outputs ? draw(model, inputs, outputs) : null;
+    let drawing = null;
+    try {
+      drawing = hasForm(model) && outputs ? draw(model, inputs, outputs) : null;
+    } catch (error) {
+      showError(`The answer cannot be drawn: ${error.message}`);
+    }
     if (drawing) byId("answer").replaceChildren(...drawing);
     else byId("raw").open = true;
   } catch (error) {

@@ -85,7 +85,7 @@ def test_a_checkpoint_that_google_wrote_is_read_bit_for_bit_without_its_slots(go
         expected["bert/encoder/layer_1/output/LayerNorm/gamma"],
     )
     assert weights.unused == {
-        "global_step": "a counter of the run that made it",
+        "global_step": "a counter of the run that wrote the checkpoint",
         f"{2 * len(expected)} optimizer slots": "adam_m, adam_v",
     }
     assert not weights.unexpected
