@@ -120,7 +120,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     ]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> Head:
     """The Head of a run."""
     return Head(CHOICES, 1, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
 

@@ -181,7 +181,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     return list(dict.fromkeys(text for example in examples for text in (example.context, example.question)))
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> Head:
     """The Head of a run: the logits of the first and the last token of an answer."""
     return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 

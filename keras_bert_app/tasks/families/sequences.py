@@ -188,7 +188,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
     return [text for example in examples for text in (example.text_a, example.text_b) if text]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer=None) -> Head:
     """The Head of a run."""
     windows = {"windows": "logits", "hierarchical": "lstm"}.get(run.long_documents, "")
     return Head(TEXT, max(len(labels), 1), run.layers, run.pooling, windows, run.bilstm_units, run.classifier_dropout)

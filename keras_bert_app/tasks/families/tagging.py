@@ -132,7 +132,7 @@ def texts(examples: Sequence[conll.Sentence]) -> list[str]:
     return [" ".join(example.words) for example in examples]
 
 
-def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer) -> Head:
+def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer=None) -> Head:
     """The Head of a run."""
     return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
