@@ -137,7 +137,7 @@ def run(name: str, part: Part, more: list[str]) -> None:
 
     Args:
         name: str. The part's name.
-        part: Part. What to run.
+        part: Part. The parts to run.
         more: list of str. Flags that the user gave after "--".
 
     Raises:

@@ -6,7 +6,7 @@ python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=run
 
 --input is a directory in one of the layouts, a .zip or .tar.gz of a directory, the prefix of a checkpoint, or a handle:
 hf://OWNER/NAME or the name of a KerasHub preset. The command reads the written files back and compares them bit for
-bit. --check compares all outputs with those of the source's own implementation. That implementation must be installed
+bit. --check compares all outputs with those of the source's own implementation. This implementation must be installed
 here or in --reference_python; otherwise the command reads parity.npz next to the source. The exit code is 1 if an
 output differs.
 """
