@@ -35,8 +35,25 @@ def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> 
     return [advice, *unfinished_ramps(run, num_steps)]
 
 
+def unfinished_warmup(run: PretrainingConfig) -> list[str]:
+    """Makes a line about a warm-up that is longer than the run. It is known before the first step.
+
+    Args:
+        run: PretrainingConfig, resolved.
+
+    Returns:
+        [] or one line of advice.
+    """
+    if run.train_minutes or run.warmup_share or run.num_warmup_steps < run.num_train_steps:
+        return []
+    return [
+        f"--num_warmup_steps={run.num_warmup_steps} is not below --num_train_steps={run.num_train_steps}, so the "
+        "learning rate never reaches its peak; start with --warmup_share=0.1 instead, in another --workdir"
+    ]
+
+
 def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
-    """Makes a line for each ramp that a run does not finish, including the warm-up.
+    """Makes a line for each ramp that a run does not finish.
 
     Args:
         run: PretrainingConfig, resolved.
@@ -46,11 +63,6 @@ def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
         Lines of advice.
     """
     notes = []
-    if not run.warmup_share and run.num_warmup_steps >= run.num_train_steps:
-        notes.append(
-            f"--num_warmup_steps={run.num_warmup_steps} is not below --num_train_steps={run.num_train_steps}, so the "
-            "learning rate never reaches its peak; start with --warmup_share=0.1 instead, in another --workdir"
-        )
     end = f"--train_minutes={run.train_minutes:g}" if run.train_minutes else "--num_train_steps"
     for name, ramp_steps, never in (
         ("batch_ramp", run.batch_ramp_steps, f"batches never reach {run.global_batch_size} rows"),

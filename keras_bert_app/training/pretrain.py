@@ -90,6 +90,7 @@ def _opening_lines(start, model, origin):
     yield from tpu.advice(start.strategy, start.run, start.model_config)
     yield f"{model.count_params():,} parameters; {origin}"
     yield from pretraining_corpora.remarks(start.data, start.run)
+    yield from outlook.unfinished_warmup(start.run)
 
 
 def _draw(rows, title):
