@@ -44,7 +44,7 @@ def unfinished_warmup(run: PretrainingConfig) -> list[str]:
     Returns:
         [] or one line of advice.
     """
-    if run.train_minutes or run.warmup_share or run.num_warmup_steps < run.num_train_steps:
+    if run.warmup_share or run.num_warmup_steps < run.num_train_steps:
         return []
     return [
         f"--num_warmup_steps={run.num_warmup_steps} is not below --num_train_steps={run.num_train_steps}, so the "

@@ -209,7 +209,6 @@ def test_a_warmup_that_is_longer_than_the_run_is_named_before_the_first_step():
     (line,) = outlook.unfinished_warmup(run)
     assert line.startswith("--num_warmup_steps=9000 is not below --num_train_steps=5000, so the learning rate never")
     assert outlook.unfinished_warmup(dataclasses.replace(run, num_warmup_steps=500)) == []
-    assert outlook.unfinished_warmup(dataclasses.replace(run, train_minutes=3.0)) == []
 
 
 def test_the_outlook_of_a_run_that_finishes_its_ramps_is_empty():
