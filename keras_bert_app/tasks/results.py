@@ -151,6 +151,7 @@ def _reported(data, predictions):
         family.measure(task, examples, trivial, labels),
         family.sources(examples),
     )
+    signatures = {name: text for name, text in family.signatures(examples).items() if name in task.metrics}
     scores, trivial_scores = (_rounded(family.score(task, examples, each, labels)) for each in (predictions, trivial))
     return {
         "reported": {
@@ -159,7 +160,7 @@ def _reported(data, predictions):
             "score": scores[task.metrics[0]],
             "interval": [round(end, 6) for end in comparison.interval],
             "metrics": scores,
-            **({"signatures": signatures} if (signatures := family.signatures(examples)) else {}),
+            **({"signatures": signatures} if signatures else {}),
         },
         "baseline": {
             "what": what,

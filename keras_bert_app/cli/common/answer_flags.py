@@ -20,12 +20,15 @@ _NAMES = (
     "max_answer_length",
     "n_best_size",
     "null_score_diff_threshold",
+    "max_target_length",
+    "num_beams",
+    "length_penalty",
     "global_batch_size",
     "precision",
     "strategy",
 )
 # Names of answer files without their endings, and the files that the servers of tasks expect (Task.answer_files).
-_ANSWERS = ("predictions", "nbest_predictions", "null_odds", "probabilities", "scores")
+_ANSWERS = ("predictions", "nbest_predictions", "null_odds", "probabilities", "scores", "translations", "rewrites")
 _SERVER_FILES = frozenset(
     f"{name}.tsv"
     for name in ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE", "WNLI", "AX", "SNLI")
