@@ -124,4 +124,7 @@ _ABSENT = {
     "dropout": 0.1,
     "scale": 1.0,
     "offset": 0.0,
+    "num_pieces": 0,
+    "attention": "none",
+    "context": "last",
 }
