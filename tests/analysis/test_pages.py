@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from keras_bert_app.analysis import analysis_report
-from keras_bert_app.analysis.options import Options
-from keras_bert_app.analysis.studies import word_senses
 from keras_bert_app.drawing.attention_page import attention_page
 from tests import browser
-from tests.analysis.studies.test_senses import SUBJECT, corpus_file
+from tests.analysis.studies.test_senses import senses  # noqa: F401  fixture
 from tests.analysis.test_report import write
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
@@ -87,11 +85,7 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
     assert title == "a </script> title"
 
 
-def test_a_dot_of_the_senses_page_shows_its_sentence_and_the_nearest_ones(tmp_path):
-    findings = word_senses.run(
-        SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
-    )
-
+def test_a_dot_of_the_senses_page_shows_its_sentence_and_the_nearest_ones(senses, tmp_path):  # noqa: F811
     async def steps(page):
         dots = await page.evaluate("document.querySelectorAll('svg circle').length")
         sentences = await all_texts(page, "svg circle title")
@@ -113,9 +107,7 @@ def test_a_dot_of_the_senses_page_shows_its_sentence_and_the_nearest_ones(tmp_pa
             await page.evaluate("document.querySelectorAll('svg circle').length"),
         )
 
-    dots, sentences, pointed, nearest, views, dots_after = result_of_steps(
-        findings.files["senses.html"], tmp_path, steps
-    )
+    dots, sentences, pointed, nearest, views, dots_after = result_of_steps(senses.files["senses.html"], tmp_path, steps)
     assert dots == dots_after == 17 and views >= 4  # one view for every layer and one for the untrained encoder
     assert pointed == sentences[3] and "ank" in pointed
     assert len(nearest) >= 3 and all(
@@ -123,11 +115,8 @@ def test_a_dot_of_the_senses_page_shows_its_sentence_and_the_nearest_ones(tmp_pa
     )
 
 
-def test_the_report_shows_every_picture_and_links_to_each_part(tmp_path):
-    findings = word_senses.run(
-        SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
-    )
-    findings = dataclasses.replace(findings, origin={"weights": "workdir runs/mine", "sha256": "12"})
+def test_the_report_shows_every_picture_and_links_to_each_part(senses, tmp_path):  # noqa: F811
+    findings = dataclasses.replace(senses, origin={"weights": "workdir runs/mine", "sha256": "12"})
     write(tmp_path, findings)
     html = analysis_report.report(str(tmp_path), "Inside it", findings.origin).decode()
 

@@ -55,8 +55,9 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
             f"--workdir={tmp_path}/{name}",
             "--max_seq_length=32",
             "--global_batch_size=4",
-            "--num_train_steps=6",
-            "--eval_steps=3",
+            "--nolength_buckets",  # one length of rows, and so one trace of each step in three processes
+            "--num_train_steps=4",
+            "--eval_steps=2",
             "--learning_rate=1e-3",
             "--classifier_dropout=0",
             *more,
@@ -78,7 +79,7 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
     for index, worker in enumerate(workers):
         output, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
-        assert ("step 6/6" in output) == (index == 0)  # only the chief prints
+        assert ("step 4/4" in output) == (index == 0)  # only the chief prints
     alone = run(*flags_of("one", "--strategy=one_device"))
     assert alone.returncode == 0, alone.stderr
     one, two = (best_weights(tmp_path / name) for name in ("one", "two"))

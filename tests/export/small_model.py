@@ -1,4 +1,4 @@
-"""A random model of three layers with a vocabulary of word parts, for exports of pre-trained models."""
+"""Random models of three layers and of one with a vocabulary of word parts, for exports of pre-trained models."""
 
 import dataclasses
 
@@ -9,6 +9,10 @@ from tests.interop.conftest import CONFIGS, make_weights
 PIECES = (*SPECIAL_PIECES, "a", "b", "c", "##a", "##b", "d", "e", "f", ".", "g", "h", "##h", "[", "]")
 _VOCABULARY = "".join(f"{piece}\n" for piece in PIECES).encode()
 WEIGHTS = dataclasses.replace(make_weights(CONFIGS["three_layers"]), vocabulary=_VOCABULARY)
+# Tests that compare no layers use this model, which TensorFlow traces in half the time.
+ONE_LAYER = dataclasses.replace(
+    make_weights(CONFIGS["three_layers"].replace(num_hidden_layers=1)), vocabulary=_VOCABULARY
+)
 TOKENIZER = BertTokenizer(WEIGHTS.vocabulary, True)
 # Texts with no piece, one piece, several pieces, unknown words, and more pieces than the 23 positions.
 TEXTS = ("", "a", "ab c dh. [mask]", "zzz ab zzz", "a b c d e f g h " * 4)

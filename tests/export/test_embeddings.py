@@ -14,7 +14,7 @@ from keras_bert_app.export.sentence_vectors import Pooling
 from keras_bert_app.interop import load, own_layout
 from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.vectors import embedding
-from tests.export.small_model import TEXTS, TOKENIZER, WEIGHTS, rows_of
+from tests.export.small_model import ONE_LAYER, TEXTS, TOKENIZER, WEIGHTS, rows_of
 from tests.export.test_export import run_python
 from tests.interop.huggingface.test_sentence_transformers_files import write as write_modules
 
@@ -154,10 +154,18 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch(live):
 
 
 @pytest.mark.parametrize(
-    "how", [Pooling("mean_max", normalize=True), Pooling("first_last", pool_special_tokens=True)], ids=str
+    "weights, how",
+    [
+        (ONE_LAYER, Pooling("mean_max", layer=-1, normalize=True)),
+        (WEIGHTS, Pooling("first_last", pool_special_tokens=True)),
+    ],
+    ids=["mean_max", "first_last"],
 )
-def test_litert_gives_the_same_vectors_for_batches_of_every_shape(model, tmp_path, how):
-    directory = sentence_vectors.export_embeddings(model, str(tmp_path / "vectors"), how, has_litert=True)
+def test_litert_gives_the_same_vectors_for_batches_of_every_shape(tmp_path, weights, how):
+    own_layout.write(weights, str(tmp_path / "model"))
+    directory = sentence_vectors.export_embeddings(
+        str(tmp_path / "model"), str(tmp_path / "vectors"), how, has_litert=True
+    )
     fast = embedding.load_embedder(directory)
     os.remove(os.path.join(directory, "model.tflite"))
     os.remove(os.path.join(directory, "manifest.json"))

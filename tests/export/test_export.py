@@ -19,10 +19,13 @@ from keras_bert_app.export import answers, chunks, saved_models
 from keras_bert_app.export.fill_mask_signatures import FillMaskModule
 from keras_bert_app.export.pretrained_export import export_pretrained
 from keras_bert_app.interop import load, own_layout, surgery
+from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
 from pipelines import BertTokenizer
+from tests.export.small_model import ONE_LAYER
+from tests.export.test_together import doubled
 from tests.interop.conftest import CONFIGS, make_weights
-from tests.training.conftest import VOCABULARY, plain_run, shards  # noqa: F401  fixtures
+from tests.training.conftest import CONFIG, VOCABULARY, plain_run, shards, write_workdir  # noqa: F401  fixtures
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = ["the [MASK] sat on a [MASK].", "birds [MASK]", "no mask here"]
@@ -50,69 +53,85 @@ def run_python(code, *arguments):
     ).stdout
 
 
-def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
-    workdir, text_export, _ = exported
-    code = (
-        "import sys, json, tensorflow as tf; from keras_bert_app.export import answers, saved_models; "
-        "path, texts = sys.argv[1], json.loads(sys.argv[2]); signatures = saved_models.load(path).signatures; "
-        "score = signatures['pseudo_log_likelihood'](text=tf.constant(texts))['token_log_probabilities']; "
-        "pairs = signatures['next_sentence'](text_a=tf.constant(texts), text_b=tf.constant(texts[::-1])); "
-        "print(json.dumps([answers.fill_mask(path, texts), score.numpy().tolist(), "
-        "pairs['is_next_probability'].numpy().tolist()]))"
-    )
-    (answers_of_texts, truncated), scores, pairs = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
-    assert [len(masks) for masks in answers_of_texts] == [2, 1, 0] and truncated == [False] * 3
+INPUT_WORD_IDS = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 10, 3]], np.int32)
+INPUTS = {
+    "input_word_ids": INPUT_WORD_IDS,
+    "input_mask": (INPUT_WORD_IDS > 0).astype(np.int32),
+    "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32),
+}
+# Plain TensorFlow loads the ids export first, without tensorflow_text. A crash at the scalar would end the process.
+ASK = """
+import json, sys
+import tensorflow as tf
 
-    model = load_pretrained(workdir)
-    tokenizer = BertTokenizer(os.path.join(workdir, "vocab.txt"), special_tokens_in_text=True)
+text_export, ids_export, texts, inputs = sys.argv[1], sys.argv[2], *map(json.loads, sys.argv[3:])
+ids = tf.saved_model.load(ids_export).signatures["serving_default"]
+answer = {"pooled_output": ids(**{k: tf.constant(v, tf.int32) for k, v in inputs.items()})["pooled_output"]}
+assert "tensorflow_text" not in sys.modules
+from keras_bert_app.export import answers, saved_models
+
+signatures = saved_models.load(text_export).signatures
+answer["log_p"] = signatures["pseudo_log_likelihood"](text=tf.constant(texts))["token_log_probabilities"]
+pairs = signatures["next_sentence"](text_a=tf.constant(texts), text_b=tf.constant(texts[::-1]))
+answer = {name: values.numpy().tolist() for name, values in {**answer, "pairs": pairs["is_next_probability"]}.items()}
+try:
+    signatures["serving_default"](text=tf.constant("scalar"))
+except (ValueError, TypeError, tf.errors.InvalidArgumentError):
+    answer["scalar"] = "refused"
+print(json.dumps({**answer, "fill_mask": answers.fill_mask(text_export, texts)}))
+"""
+
+
+@pytest.fixture(scope="session")
+def live(exported):
+    """The model of the exports, in this process."""
+    return load_pretrained(exported[0])
+
+
+@pytest.fixture(scope="session")
+def answer(exported):
+    """The answers of both exports in a fresh process."""
+    listed = {name: values.tolist() for name, values in INPUTS.items()}
+    return json.loads(
+        run_python(ASK, exported[1], saved_models.find(exported[2]), json.dumps(TEXTS), json.dumps(listed))
+    )
+
+
+def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported, live, answer):
+    answers_of_texts, truncated = answer["fill_mask"]
+    assert [len(masks) for masks in answers_of_texts] == [2, 1, 0] and truncated == [False] * 3
+    tokenizer = BertTokenizer(os.path.join(exported[0], "vocab.txt"), special_tokens_in_text=True)
     for text, masks in zip(TEXTS, answers_of_texts, strict=True):
         ids = np.array([[tokenizer.cls_id, *tokenizer.tokenize([text]).to_list()[0], tokenizer.sep_id]])
-        logits = model({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["mlm_logits"]
+        logits = live({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["mlm_logits"]
         expected = tf.nn.softmax(logits[0]).numpy()[ids[0] == tokenizer.mask_id]
         for mask, probabilities in zip(masks, expected, strict=True):
             best = np.argsort(-probabilities)[:5]
             assert [piece for piece, _ in mask] == [VOCABULARY[i] for i in best]
             np.testing.assert_allclose([probability for _, probability in mask], probabilities[best], atol=1e-6)
-    live = FillMaskModule(model, tokenizer).exported
-    expected = live["pseudo_log_likelihood"](tf.constant(TEXTS))["token_log_probabilities"]
-    np.testing.assert_allclose(scores, expected, atol=1e-6)
-    expected = live["next_sentence"](tf.constant(TEXTS), tf.constant(TEXTS[::-1]))["is_next_probability"]
-    np.testing.assert_allclose(pairs, expected, atol=1e-6)
+    signatures = FillMaskModule(live, tokenizer).exported
+    expected = signatures["pseudo_log_likelihood"](tf.constant(TEXTS))["token_log_probabilities"]
+    np.testing.assert_allclose(answer["log_p"], expected, atol=1e-6)
+    expected = signatures["next_sentence"](tf.constant(TEXTS), tf.constant(TEXTS[::-1]))["is_next_probability"]
+    np.testing.assert_allclose(answer["pairs"], expected, atol=1e-6)
 
 
-def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, loaded):
-    workdir, _, ids_export = exported
-    model = load_pretrained(workdir)
-    ids = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 10, 3]], np.int32)
-    inputs = {
-        "input_word_ids": ids,
-        "input_mask": (ids > 0).astype(np.int32),
-        "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32),
-    }
-    live = model({**inputs, "masked_lm_positions": np.array([[1], [3]])})
-    constants = {name: tf.constant(values) for name, values in inputs.items()}
-    signatures = loaded.signatures
-    outputs = signatures["ids"](**constants)
+def test_a_scalar_string_gives_an_error_and_not_a_crash(answer):
+    assert answer["scalar"] == "refused"
+
+
+def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(live, answer, loaded):
+    expected = live({**INPUTS, "masked_lm_positions": np.array([[1], [3]])})
+    constants = {name: tf.constant(values) for name, values in INPUTS.items()}
+    outputs = loaded.signatures["ids"](**constants)
     for name in ("sequence_output", "pooled_output", "nsp_logits"):
-        np.testing.assert_allclose(outputs[name], live[name], atol=1e-6)
-    logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
-    np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
-    # A position outside its row would read another row of the batch, which may belong to another client.
-    for positions in ([[5], [3]], [[1], [-1]]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions: expected numbers from 0"):
-            signatures["masked_lm"](**constants, masked_lm_positions=tf.constant(positions))
-    for wrong in (-1, len(VOCABULARY)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="input_word_ids: expected numbers from 0 to"):
-            signatures["ids"](**{**constants, "input_word_ids": tf.constant([[wrong] * 5] * 2)})
-    # Plain TensorFlow loads the ids export without tensorflow_text.
-    code = (
-        "import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
-        "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
-        "assert 'tensorflow_text' not in sys.modules; print(json.dumps(out['pooled_output'].numpy().tolist()))"
-    )
-    listed = {name: values.tolist() for name, values in inputs.items()}
-    pooled = json.loads(run_python(code, saved_models.find(ids_export), json.dumps(listed)))
-    np.testing.assert_allclose(pooled, live["pooled_output"], atol=1e-6)
+        np.testing.assert_allclose(outputs[name], expected[name], atol=1e-6)
+    logits = loaded.signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
+    np.testing.assert_allclose(logits, expected["mlm_logits"], atol=1e-6)
+    np.testing.assert_allclose(answer["pooled_output"], expected["pooled_output"], atol=1e-6)
+    # test_checked_ids has the other refusals. This one shows that the loaded graph keeps its checks.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions: expected numbers from 0"):
+        loaded.signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[5], [3]]))
 
 
 def test_config_vocabulary_and_hashes_lie_beside_the_model(exported):
@@ -143,57 +162,48 @@ def test_odd_batches_get_an_answer(loaded, texts):
         assert outputs["truncated"].numpy().tolist() == [True]
 
 
-def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
-    code = (
-        "import sys, tensorflow as tf; from keras_bert_app.export import saved_models\n"
-        "serve = saved_models.load(sys.argv[1]).signatures['serving_default']\n"
-        "try:\n    serve(text=tf.constant('scalar'))\n"
-        "except (ValueError, TypeError, tf.errors.InvalidArgumentError):\n    print('refused')\n"
-    )
-    assert run_python(code, exported[1]).strip() == "refused"
-
-
-def test_the_next_export_gets_a_free_version_and_top_k_pieces_for_each_mask(plain_run, tmp_path):  # noqa: F811
+def test_the_next_export_gets_a_free_version_and_top_k_pieces_for_each_mask(tmp_path):
+    own_layout.write(ONE_LAYER, str(tmp_path / "model"))
     (tmp_path / "bert_preprocess" / "4").mkdir(parents=True)
     for top_k in (0, 1000):
         with pytest.raises(UserError, match=f"--top_k={top_k}"):
-            export_pretrained(plain_run[0], str(tmp_path / "bert"), top_k=top_k)
-    written = export_pretrained(plain_run[0], str(tmp_path / "bert"), top_k=2)
+            export_pretrained(str(tmp_path / "model"), str(tmp_path / "bert"), top_k=top_k)
+    written = export_pretrained(str(tmp_path / "model"), str(tmp_path / "bert"), top_k=2)
     assert [os.path.relpath(path, tmp_path) for path in written] == ["bert/5", "bert_ids/5", "bert_preprocess/5"]
     assert os.listdir(tmp_path / "bert") == ["5"]
     (masks, *_), _ = answers.fill_mask(written[0], TEXTS)
     assert [len(mask) for mask in masks] == [2, 2]
 
 
-def test_remains_of_a_killed_export_are_removed_and_those_of_others_are_kept(plain_run, tmp_path):  # noqa: F811
+def test_remains_of_a_killed_export_are_removed_and_those_of_others_are_kept(tmp_path):
     dead = subprocess.Popen(["true"])
     dead.wait()
-    here = platform.node()
+    here, place = platform.node(), tmp_path / "bert"
     for process in (dead.pid, os.getppid()):
-        (tmp_path / "bert" / f"writing-1-{process}-{here}").mkdir(parents=True)
-    (tmp_path / "bert" / "writing-notes").mkdir()
+        (place / f"writing-1-{process}-{here}").mkdir(parents=True)
+    (place / "writing-notes").mkdir()
     # In containers, two processes may have the same process number.
-    same_process = tmp_path / "bert" / f"writing-1-{os.getpid()}-{here}"
+    same_process = place / f"writing-1-{os.getpid()}-{here}"
     same_process.mkdir()
     (same_process / "model.tflite").write_bytes(b"of another model")
     # A process number of another machine cannot be checked, so a directory that is a day old counts as abandoned.
     for age in ("old", "new"):
-        (tmp_path / "bert" / f"writing-1-{dead.pid}-other-{age}").mkdir()
-    os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-other-old", (0, 0))
-    export_pretrained(plain_run[0], str(tmp_path / "bert"))
-    assert not (tmp_path / "bert" / "1" / "model.tflite").exists()
-    assert sorted(os.listdir(tmp_path / "bert")) == sorted(
+        (place / f"writing-1-{dead.pid}-other-{age}").mkdir()
+    os.utime(place / f"writing-1-{dead.pid}-other-old", (0, 0))
+    saved_models.write_together([str(place)], saved_models.next_version(str(place)), [doubled(place)])
+    assert not (place / "1" / "model.tflite").exists()
+    assert sorted(os.listdir(place)) == sorted(
         ["1", f"writing-1-{os.getppid()}-{here}", f"writing-1-{dead.pid}-other-new", "writing-notes"]
     )
-    (tmp_path / "bert" / "1").rename(tmp_path / "bert" / "007")
-    assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")
+    (place / "1").rename(place / "007")
+    assert saved_models.find(place) == str(place / "007")
 
 
-def test_an_export_does_not_name_a_later_step_of_the_run(plain_run, tmp_path, monkeypatch):  # noqa: F811
-    workdir = str(tmp_path / "run")
-    shutil.copytree(plain_run[0], workdir)
-    before = checkpoints.save_variables(workdir, checkpoints.model_variables(load_pretrained(workdir)), step=10)
-    newest = checkpoints.list_checkpoints(workdir)[-1]
+def test_an_export_does_not_name_a_later_step_of_the_run(tmp_path, monkeypatch):
+    workdir, variables = write_workdir(tmp_path / "run", CONFIG), BertPretrainer(CONFIG)
+    before, newest = (
+        checkpoints.save_variables(workdir, checkpoints.model_variables(variables), step=step) for step in (10, 20)
+    )
     shutil.move(newest, tmp_path / "later")
     build = load.build_model
 

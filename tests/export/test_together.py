@@ -17,7 +17,7 @@ from keras_bert_app.export.pretrained_export import export_pretrained
 from keras_bert_app.export.specs import About
 from keras_bert_app.interop import own_layout
 from keras_bert_app.serving import saved_model_files
-from tests.export.small_model import WEIGHTS
+from tests.export.small_model import ONE_LAYER
 from tests.export.untrained import untrained
 
 NAMES = ["bert", "bert_ids", "bert_preprocess"]
@@ -45,7 +45,7 @@ def exported(tmp_path_factory):
     """(directory of the small model's exports, its content before each rename to a final name)."""
     export_dir, rename, contents = tmp_path_factory.mktemp("exports"), tf.io.gfile.rename, []
     model = tmp_path_factory.mktemp("models") / "small"
-    own_layout.write(WEIGHTS, str(model))
+    own_layout.write(ONE_LAYER, str(model))
 
     def observed(source, target, **options):
         contents.append(listing(export_dir))
@@ -98,7 +98,7 @@ def test_the_next_export_completes_one_that_was_killed_between_two_renames(expor
 
 def test_a_new_version_of_another_kind_or_task_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(finetuned_export, "FinetunedRun", lambda *_: untrained("cola", ("0", "1")))
-    own_layout.write(WEIGHTS, str(tmp_path / "model"))
+    own_layout.write(ONE_LAYER, str(tmp_path / "model"))
     for version, about in (("1", {"kind": "fill_mask"}), ("2", {"kind": "classification", "task": "sst-2"})):
         (tmp_path / "moods" / version).mkdir(parents=True)
         (tmp_path / "moods" / version / "export.json").write_text(json.dumps(about))
@@ -125,10 +125,10 @@ def test_a_new_version_of_another_kind_or_task_is_refused(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_weights_that_are_not_finite_are_not_exported(tmp_path, value):
-    path = "encoder/layer_1/output/kernel"
-    tensors = {**WEIGHTS.tensors, path: WEIGHTS.tensors[path].copy()}
+    path = "encoder/layer_0/output/kernel"
+    tensors = {**ONE_LAYER.tensors, path: ONE_LAYER.tensors[path].copy()}
     tensors[path][3, 5] = value
-    own_layout.write(dataclasses.replace(WEIGHTS, tensors=tensors), str(tmp_path / "model"))
+    own_layout.write(dataclasses.replace(ONE_LAYER, tensors=tensors), str(tmp_path / "model"))
     lines = []
     with pytest.raises(UserError, match=f"{path} holds numbers that are not finite"):
         export_pretrained(str(tmp_path / "model"), str(tmp_path / "bert"), log=lines.append)

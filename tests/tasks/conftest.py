@@ -2,12 +2,14 @@
 
 import io
 import os
+import signal
 
 import numpy as np
 import pytest
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import Interrupted
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import finetuning_start
 from keras_bert_app.tasks.finetune import finetune
@@ -114,6 +116,24 @@ def launched(workdir, wanted, num_seeds=1, start=None):
         str(workdir), {**SETTINGS, **wanted}, num_seeds, start or (wanted["init_checkpoint"], True, None, None), output
     )
     return figures, output.getvalue()
+
+
+def printed_at_start(workdir, wanted, start=None):
+    """The text that finetuning_start.launch prints before the first step, where a signal stops the run.
+
+    The step itself would take seconds to trace.
+    """
+    output = io.StringIO()
+
+    def stopped(training):
+        raise Interrupted(signal.SIGTERM, 0, False)
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Interrupted):
+        patched.setattr("keras_bert_app.training.loop.train", stopped)
+        finetuning_start.launch(
+            str(workdir), {**SETTINGS, **wanted}, 1, start or (wanted["init_checkpoint"], True, None, None), output
+        )
+    return output.getvalue()
 
 
 @pytest.fixture(scope="session")

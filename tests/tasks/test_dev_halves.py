@@ -76,7 +76,13 @@ def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
         (tmp_path / f"{name}.tsv").write_text("sentence\tlabel\n" + "".join(lines))
     figures, output = launched(
         tmp_path / "runs",
-        {"data_dir": str(tmp_path), "num_train_steps": 31, "eval_steps": 1, "jit_compile": "none"},
+        {
+            "data_dir": str(tmp_path),
+            "num_train_steps": 31,
+            "eval_steps": 1,
+            "global_batch_size": 32,
+            "jit_compile": "none",
+        },
         num_seeds=3,
         start=(None, False, CONFIG, VOCABULARY),
     )

@@ -19,12 +19,20 @@ from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.training import reporting
 from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
 
-_EARLY = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
+_EARLY = dict(
+    learning_rate=0.0,
+    num_train_steps=11,
+    eval_steps=3,
+    save_checkpoints_steps=2,
+    keep_checkpoints=9,
+    early_stopping=2,
+    max_eval_examples=8,
+)
 
 
 @pytest.fixture(scope="module")
 def ended_early(tmp_path_factory, table_dir):
-    """(work directory, results, output) of a run of _EARLY, which learns nothing and ends at step 6.
+    """(work directory, results, output) of a run of _EARLY, which learns nothing and ends at step 9.
 
     No test may change it.
     """
@@ -43,34 +51,31 @@ def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_sco
     assert all(np.array_equal(tensor, weights_of(same_step)[path]) for path, tensor in weights_of(best).items())
 
 
-def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path):
-    workdir, settings = (
-        str(tmp_path / "run"),
-        dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=8),
-    )
-    figures, _ = run_on(workdir, table_dir, **settings)
+def test_an_equal_score_after_a_resume_is_not_a_better_score(ended_early, table_dir, tmp_path):
+    figures, workdir = ended_early[1], str(tmp_path / "run")
     # 3 of the 8 examples choose the weights. A resumed run reads this score from metrics.jsonl with seven digits.
     assert figures["dev_examples"] == 3 and figures["best"]["score"] == pytest.approx(1 / 3, abs=1e-6)
+    shutil.copytree(ended_early[0], workdir)
     shutil.rmtree(newest(workdir))
-    _, output = run_on(workdir, table_dir, **settings)
-    assert "resumed at step 2" in output and "the best so far" not in output
-    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000002"]
+    _, output = run_on(workdir, table_dir, **_EARLY)
+    assert "resumed at step 8" in output and "the best so far" not in output
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000003"]
 
 
 def test_early_stopping_ends_a_run_after_two_evaluations_without_a_better_score(ended_early, table_dir, tmp_path):
     workdir, figures, output = ended_early
     rows = [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row]
-    assert rows == [2, 4, 6] and figures["best"]["step"] == 2
-    assert newest(workdir).endswith("step-00000006")
+    assert rows == [3, 6, 9] and figures["best"]["step"] == 3
+    assert newest(workdir).endswith("step-00000009")
     message = (
-        "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 continues"
+        "ended early at step 9: 2 evaluations without a better score than that of step 3; --early_stopping=0 continues"
     )
     assert message in output
     shutil.copytree(workdir, tmp_path / "run")
     existing = ExistingRun.read(str(tmp_path / "run"))
     _, run = existing.resumed(None, {"early_stopping": 0}, run_class=FinetuningConfig)
     _, output = run_on(tmp_path / "run", table_dir, **{**_EARLY, "early_stopping": run.early_stopping})
-    assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
+    assert newest(str(tmp_path / "run")).endswith("step-00000011") and "ended early" not in output
 
 
 def test_the_best_weights_of_a_repeated_step_are_replaced_only_with_another_score(tmp_path):
@@ -100,7 +105,7 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
     )
     path = pathlib.Path(workdir, "metrics.jsonl")
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 6 and "eval_accuracy" in line)))
+    path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 9 and "eval_accuracy" in line)))
     os.remove(os.path.join(workdir, "results.json"))
     if stops_again:
         original_evaluate = Scorer.evaluate
@@ -113,15 +118,14 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
             patched.setattr(Scorer, "evaluate", evaluate)
             with pytest.raises(Interrupted) as stop:
                 run_on(workdir, table_dir, **_EARLY)
-        assert stop.value.step == 6
+        assert stop.value.step == 9
     again, _ = run_on(workdir, table_dir, **_EARLY)
-    assert newest(workdir).endswith("step-00000006") and again["reported"] == figures["reported"]
-    assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
+    assert newest(workdir).endswith("step-00000009") and again["reported"] == figures["reported"]
+    assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [3, 6, 9]
 
 
-def test_a_run_also_saves_a_checkpoint_at_each_evaluation(table_dir, tmp_path):
-    run_on(tmp_path / "run", table_dir, num_train_steps=7, eval_steps=5, save_checkpoints_steps=3, keep_checkpoints=9)
-    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(str(tmp_path / "run"))] == [3, 5, 6, 7]
+def test_evaluations_that_are_rarer_than_checkpoints_have_a_checkpoint_of_their_step(ended_early, table_dir):
+    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(ended_early[0])] == [2, 3, 4, 6, 8, 9]
     run = FinetuningConfig(**SETTINGS, data_dir=table_dir)
     assert run.resolved(2500).save_checkpoints_steps == 1000 and run.resolved(12).save_checkpoints_steps == 12
     assert dataclasses.replace(run, keep_every_steps=2500).resolved(2500).save_checkpoints_steps == 2500

@@ -17,7 +17,7 @@ from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import finetuning_start, registry, scoring, transfer
-from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest, printed_at_start
 
 
 def test_seeds_run_in_turn_from_an_encoder_tuned_on_the_texts_and_a_second_launch_trains_nothing(
@@ -89,7 +89,7 @@ def test_a_start_of_another_task_gives_its_encoder_and_a_start_of_several_seeds_
     config.write_text(
         config.read_text(encoding="utf-8").replace('"task": "classification"', '"task": "sst-2"'), encoding="utf-8"
     )
-    _, output = launched(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
+    output = printed_at_start(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
     assert "left out: the output layer, of task sst-2" in output and "from scratch, seed 3: classifier" in output
 
 
@@ -104,12 +104,12 @@ def test_a_head_that_no_other_library_knows_is_kept_if_the_task_and_the_head_are
         for name in ("same", "first")
     )
     assert ours.keys() == theirs.keys() and all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
-    _, output = launched(tmp_path / "other", {**wanted, "pooling": "max"})
+    output = printed_at_start(tmp_path / "other", {**wanted, "pooling": "max"})
     assert (
         "left out: the output layer, of another kind (0, 1)" in output
         and "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
     )
-    _, output = launched(tmp_path / "lower", {**wanted, "encoder_layers": 0})
+    output = printed_at_start(tmp_path / "lower", {**wanted, "encoder_layers": 0})
     assert "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
 
 

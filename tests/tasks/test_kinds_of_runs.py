@@ -128,6 +128,7 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
         task=task,
         label_column=column,
         num_train_epochs=8.0,
+        eval_steps=52,
         classifier_dropout=0.0,
         **settings,
     )
@@ -173,6 +174,7 @@ def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_pat
         task="codah",
         pooling="mean",
         num_train_epochs=12.0,
+        eval_steps=78,
         learning_rate=5e-3,
         classifier_dropout=0.0,
     )

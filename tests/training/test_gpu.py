@@ -1,6 +1,7 @@
 """The settings that the trainer chooses for a GPU, and its training step, which these tests compile for the CPU."""
 
 import dataclasses
+import functools
 import os
 
 import numpy as np
@@ -19,7 +20,6 @@ from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.loss_scale import LossScale
 from tests.training.conftest import CONFIG, RUN, two_replicas
 
-SMALL = CONFIG.replace(num_hidden_layers=1)
 H200 = gpu.Gpu("NVIDIA H200", (9, 0))
 
 
@@ -153,33 +153,50 @@ def test_the_oldest_compiled_programs_are_deleted_first(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["2.pb", "3.pb"]
 
 
-def take_steps(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **changes):
-    """Trains a model without dropout. Returns (figures of each step by name, weights by path, optimizer)."""
-    run = dataclasses.replace(RUN, precision=changes.pop("precision", "float32"), **changes)
+@functools.cache
+def trainer(execution, precision, optimizer_name, strategy, has_scale):
+    """(optimizer, train call, weights by path, function that resets all variables), traced once for several tests."""
+    run = dataclasses.replace(RUN, precision=precision, optimizer=optimizer_name)
     strategy = strategy or tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
-        model = BertPretrainer(SMALL, dtype=strategies.KERAS_POLICIES[run.precision])
+        model = BertPretrainer(CONFIG, dtype=strategies.KERAS_POLICIES[precision])
         variables = {variable.path: variable.value for variable in model.trainable_variables}
-        optimizer = choice.make_optimizer(run, variables, SMALL.num_hidden_layers)
+        optimizer = choice.make_optimizer(run, variables, CONFIG.num_hidden_layers)
     optimizer.first_steps = {path: 2 for path in variables if "layer_0/attention" in path}
-    if scale:
+    if has_scale:
         with strategy.scope():
             optimizer.scale_loss()
+    call = steps.make_train_call(strategy, model, optimizer, run, PretrainingObjective(), execution=execution)
+    slots = [slot for by_path in optimizer.slots.values() for slot in by_path.values()]
+    first_values = [(variable, variable.numpy()) for variable in (*variables.values(), *slots)]
+
+    def reset():
+        for variable, value in first_values:
+            variable.assign(value)
+
+    return optimizer, call, variables, reset
+
+
+def take_steps(
+    execution, num_steps=3, strategy=None, scale=None, bad_step=None, precision="float32", optimizer="adamw"
+):
+    """Trains a model without dropout. Returns (figures of each step by name, weights by path, optimizer)."""
+    run = dataclasses.replace(RUN, precision=precision)
+    optimizer, call, variables, reset = trainer(execution, precision, optimizer, strategy, bool(scale))
+    reset()
+    if scale:
         optimizer.loss_scale.scale.assign(scale)
-    weights_of = {path: variable.numpy for path, variable in variables.items()}
-    objective = PretrainingObjective()
     if not num_steps:
-        return {}, {path: values() for path, values in weights_of.items()}, optimizer
-    call = steps.make_train_call(strategy, model, optimizer, run, objective, execution=execution)
-    batch_by_step = [random_batch(SMALL, run, seed) for seed in range(num_steps)]
+        return {}, {path: variable.numpy() for path, variable in variables.items()}, optimizer
+    batch_by_step = [random_batch(CONFIG, run, seed) for seed in range(num_steps)]
     batches = {name: tf.stack([batch[name] for batch in batch_by_step]) for name in batch_by_step[0]}
     if bad_step is not None:
         weights = batches["masked_lm_weights"].numpy()
         weights[bad_step] = np.nan
         batches["masked_lm_weights"] = tf.constant(weights)
     rows = call(batches, 0)
-    figures = {name: rows[:, index] for name, index in steps.columns(objective).items()}
-    return figures, {path: values() for path, values in weights_of.items()}, optimizer
+    figures = {name: rows[:, index] for name, index in steps.columns(PretrainingObjective()).items()}
+    return figures, {path: variable.numpy() for path, variable in variables.items()}, optimizer
 
 
 def test_the_step_of_a_gpu_gives_the_weights_of_the_uncompiled_step():
@@ -195,10 +212,11 @@ def test_the_step_of_a_gpu_gives_the_weights_of_the_uncompiled_step():
 
 def test_an_overflow_in_float16_skips_the_step_and_halves_the_scale():
     figures, weights, optimizer = take_steps(UNCOMPILED, precision="float16", scale=2.0**24)
-    _, untrained, _ = take_steps(UNCOMPILED, num_steps=0, precision="float16")
+    scale = optimizer.loss_scale.scale.numpy()
+    _, untrained, _ = take_steps(UNCOMPILED, num_steps=0, precision="float16", scale=2.0**24)
     skipped = int(figures["overflow"].sum())
     assert skipped >= 2 and (figures["bad_variable"] == -1).all()
-    assert optimizer.loss_scale.scale.numpy() == 2.0 ** (24 - skipped)
+    assert scale == 2.0 ** (24 - skipped)
     assert skipped < 3 or all(np.array_equal(weights[path], untrained[path]) for path in weights)
 
 

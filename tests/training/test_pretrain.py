@@ -21,7 +21,7 @@ from keras_bert_app.training import initialization, loop, pace, pretraining_data
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay
 from pipelines import BertTokenizer, pretraining_dataset
-from tests.training.conftest import CONFIG, ONE_LAYER, RUN, WITH_DROPOUT, train, two_replicas
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replicas
 from tests.training.runs import largest_difference, rows_of, weights_of
 
 
@@ -151,7 +151,7 @@ def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain
 
 
 def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, training_shards):
-    workdir = make_workdir("diverges", ONE_LAYER, dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
+    workdir = make_workdir("diverges", CONFIG, dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
     with pytest.raises(
         UserError, match=r"step \d+: the (gradient of \w+/.*|loss or the gradient's norm) is not finite"
     ):
@@ -159,15 +159,10 @@ def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir,
     assert not checkpoints.list_checkpoints(workdir)
 
 
-def test_a_run_that_ends_within_its_profile_reports_the_profile(make_workdir, training_shards):
-    workdir = make_workdir("short profile", ONE_LAYER, dataclasses.replace(RUN, profile_steps=100, num_train_steps=6))
-    assert "most costly ops" in train(workdir, training_shards)[1]
-
-
 def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, training_shards):
     workdir = make_workdir(
         "skips",
-        ONE_LAYER,
+        CONFIG,
         dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20),
     )
     _, output = train(workdir, training_shards)
@@ -202,21 +197,32 @@ def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch
     assert largest_difference(plain_run[0], parts) < 1e-6
 
 
-def test_metrics_have_a_row_every_log_steps_and_at_the_end(make_workdir, training_shards):
-    run = dataclasses.replace(RUN, iterations_per_loop=0, log_steps=7, num_train_steps=16)
-    workdir = make_workdir("log", ONE_LAYER, run)
-    train(workdir, training_shards)
+def test_metrics_have_a_row_every_log_steps_and_at_the_end_and_a_profile_may_be_longer_than_the_run(
+    make_workdir, training_shards
+):
+    run = dataclasses.replace(RUN, iterations_per_loop=0, log_steps=7, num_train_steps=16, profile_steps=100)
+    workdir = make_workdir("log", CONFIG, run)
+    assert "most costly ops" in train(workdir, training_shards)[1]
     assert [row["step"] for row in rows_of(workdir) if "loss" in row] == [7, 14, 16]
 
 
-def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training_shards, monkeypatch):
+def test_a_time_budget_ends_the_run_and_its_learning_rate_and_a_length_ramp_that_it_cut_off_is_named(
+    make_workdir, training_shards, monkeypatch
+):
     # Each reading of this clock adds a tenth of a second, so that the speed of the machine has no effect.
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 10)
     for module in (loop, pace, reporting):
         monkeypatch.setattr(module, "time", clock)
-    run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10**6, num_warmup_steps=10**5)
-    workdir = make_workdir("budget", ONE_LAYER, run)
+    run = dataclasses.replace(
+        RUN,
+        train_minutes=0.15,
+        num_train_steps=10**6,
+        num_warmup_steps=10**5,
+        max_seq_length=32,
+        length_ramp_steps=10**5,
+    )
+    workdir = make_workdir("budget", CONFIG, run)
     _, output = train(workdir, training_shards, draw=draw_curves)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     assert rows[-1]["learning_rate"] < 0.2 * max(row["learning_rate"] for row in rows)
@@ -224,6 +230,7 @@ def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training
         assert "ETA 0:00" in output and file.read(4) == b"\x89PNG"
     checkpoint = checkpoints.list_checkpoints(workdir)[-1]
     assert checkpoints.read_manifest(checkpoint)["seconds"] >= 9.0
+    assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
 
 
 def test_positions_begin_as_sines_of_the_size_of_the_other_weights():
@@ -242,12 +249,6 @@ def test_positions_begin_as_sines_of_the_size_of_the_other_weights():
         angle = position / 10_000 ** (2 * pair / 22)
         expected = np.array([math.sin(angle), math.cos(angle)]) * math.sqrt(2) * CONFIG.initializer_range
         np.testing.assert_allclose(table[position, 2 * pair : 2 * pair + 2], expected, atol=1e-7)
-
-
-def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, training_shards):
-    changes = {"max_seq_length": 32, "length_ramp_steps": 10**5, "num_train_steps": 10**6, "train_minutes": 0.05}
-    _, output = train(make_workdir("short", ONE_LAYER, dataclasses.replace(RUN, **changes)), training_shards)
-    assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
 
 
 def test_a_length_ramp_that_does_not_fit_the_run_is_refused(make_workdir, shards):
@@ -278,7 +279,7 @@ def test_a_length_ramp_that_does_not_fit_the_run_is_refused(make_workdir, shards
     ],
 )
 def test_adafactor_and_muon_lower_the_loss(make_workdir, training_shards, changes):
-    workdir = make_workdir("other", ONE_LAYER, dataclasses.replace(RUN, **changes))
+    workdir = make_workdir("other", CONFIG, dataclasses.replace(RUN, **changes))
     train(workdir, training_shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     # The loss starts near ln 34 + ln 2. Random words leave little to learn.
@@ -286,7 +287,7 @@ def test_adafactor_and_muon_lower_the_loss(make_workdir, training_shards, change
 
 
 def test_a_profile_names_the_most_costly_ops(make_workdir, training_shards):
-    workdir = make_workdir("profile", ONE_LAYER, dataclasses.replace(RUN, profile_steps=3))
+    workdir = make_workdir("profile", CONFIG, dataclasses.replace(RUN, profile_steps=3))
     _, output = train(workdir, training_shards)
     table = output.split("most costly ops")[1]
     # The optimizer updates each of the 26 weights once a step. The matrix products of this small model are not costly.
@@ -295,7 +296,7 @@ def test_a_profile_names_the_most_costly_ops(make_workdir, training_shards):
 
 
 def test_the_order_of_sentences_is_learned_and_reported_by_its_name(make_workdir, shards):
-    workdir = make_workdir("order", ONE_LAYER, dataclasses.replace(RUN, sentence_objective="sop", masking="span"))
+    workdir = make_workdir("order", CONFIG, dataclasses.replace(RUN, sentence_objective="sop", masking="span"))
     figures, output = train(workdir, shards)
     assert "held-out sentence order: accuracy" in output and "next sentence" not in output and "NSP acc" not in output
     assert "eval_next_sentence_accuracy" in figures and np.isfinite(list(figures.values())).all()
@@ -304,7 +305,7 @@ def test_the_order_of_sentences_is_learned_and_reported_by_its_name(make_workdir
 def test_a_run_without_pairs_keeps_neither_pooler_nor_next_sentence_head_and_trains_all_else(make_workdir, shards):
     workdir = make_workdir(
         "none",
-        ONE_LAYER,
+        CONFIG,
         dataclasses.replace(RUN, sentence_objective="none", masking="whole_word", weight_decay_rate=0.0),
     )
     figures, output = train(workdir, shards)
@@ -314,7 +315,7 @@ def test_a_run_without_pairs_keeps_neither_pooler_nor_next_sentence_head_and_tra
         load_pretrained(workdir)
     model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
     after = {variable.path: variable.numpy() for variable in model.weights}
-    before = {variable.path: variable.numpy() for variable in BertPretrainer(ONE_LAYER, seed=RUN.seed).weights}
+    before = {variable.path: variable.numpy() for variable in BertPretrainer(CONFIG, seed=RUN.seed).weights}
     assert set(after) == {path for path in before if "pooler" not in path and "next_sentence" not in path}
     assert not [path for path in after if np.array_equal(before[path], after[path])]
     assert {"pooled_output", "nsp_logits"}.isdisjoint(

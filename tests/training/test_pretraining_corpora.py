@@ -10,7 +10,7 @@ from keras_bert_app.training import pretraining_corpora
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from pipelines.corpus import preparation
-from tests.training.conftest import ONE_LAYER, RUN, train
+from tests.training.conftest import CONFIG, RUN, train
 from tests.training.runs import rows_of
 
 
@@ -57,7 +57,7 @@ def test_next_sentence_pairs_of_a_single_document_have_no_weight():
 
 
 def test_a_split_of_one_document_reports_no_next_sentence_figure_and_says_why(make_workdir, shards):
-    workdir = make_workdir("one", ONE_LAYER, dataclasses.replace(RUN, num_train_steps=2, log_steps=1))
+    workdir = make_workdir("one", CONFIG, dataclasses.replace(RUN, num_train_steps=2, log_steps=1))
     figures, output = train(workdir, shards, num_documents=(1, 1))
     assert "eval_masked_lm_accuracy" in figures and not [name for name in figures if "next_sentence" in name]
     assert not [name for row in rows_of(workdir) for name in row if name.startswith("next_sentence")]

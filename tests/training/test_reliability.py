@@ -22,7 +22,7 @@ from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer, storage
-from tests.training.conftest import ONE_LAYER, RUN, WITH_DROPOUT, train, write_workdir
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
 
 STEPS = 6
 MODEL = WITH_DROPOUT.replace(num_hidden_layers=1)
@@ -180,7 +180,7 @@ def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole_run):
 @pytest.mark.parametrize("kind", [Adafactor, Muon])
 def test_adafactor_and_muon_continue_from_a_checkpoint_bit_for_bit(tmp_path, kind):
     generator = np.random.RandomState(2)
-    model = BertPretrainer(ONE_LAYER, seed=1)
+    model = BertPretrainer(CONFIG, seed=1)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
     gradients = [
         [tf.constant(generator.normal(size=variable.shape), tf.float32) for variable in variables.values()]
@@ -198,7 +198,7 @@ def test_adafactor_and_muon_continue_from_a_checkpoint_bit_for_bit(tmp_path, kin
         }
 
     expected = state_after_three_steps(model, kind(variables), 0)
-    new_model = BertPretrainer(ONE_LAYER, seed=2)
+    new_model = BertPretrainer(CONFIG, seed=2)
     optimizer = kind({variable.path: variable.value for variable in new_model.trainable_variables})
     checkpoints.restore(checkpoint_of(str(tmp_path), 2), new_model, optimizer)
     resumed = state_after_three_steps(new_model, optimizer, 2)

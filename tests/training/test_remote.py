@@ -10,12 +10,12 @@ from keras_bert_app.export import saved_models
 from keras_bert_app.export.specs import About
 from keras_bert_app.runs import checkpoints, work_directory
 from keras_bert_app.serving import saved_model_files
-from tests.training.conftest import ONE_LAYER, RUN, train, write_workdir
+from tests.training.conftest import CONFIG, RUN, train, write_workdir
 from tests.training.runs import weights_of
 
 
 def test_a_run_in_an_object_store_resumes_and_ignores_a_checkpoint_without_a_manifest(training_shards):
-    workdir = write_workdir("ram://bucket/run", ONE_LAYER, dataclasses.replace(RUN, save_checkpoints_steps=10))
+    workdir = write_workdir("ram://bucket/run", CONFIG, dataclasses.replace(RUN, save_checkpoints_steps=10))
     train(workdir, training_shards)
     weights = weights_of(workdir)
     first, last = checkpoints.list_checkpoints(workdir)

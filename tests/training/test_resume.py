@@ -16,26 +16,26 @@ from keras_bert_app.training import pretrain, pretraining_corpora, pretraining_d
 from pipelines.corpus import preparation
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
-from tests.training.conftest import CONFIG, ONE_LAYER, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
+from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
 
 
-def test_a_resumed_run_ends_with_the_same_bits(dropout_run, make_workdir, shards):
+def test_a_resumed_run_ends_with_the_same_bits(dropout_run, make_workdir, training_shards):
     # A signal stops the run as a user would. Fewer num_train_steps would change the schedule.
     parts = make_workdir("parts", WITH_DROPOUT)
-    interrupt_after(parts, shards, 3)
-    train(parts, shards)
+    interrupt_after(parts, training_shards, 3)
+    train(parts, training_shards)
     assert largest_difference(dropout_run[0], parts) == 0.0
-    assert rows_of(dropout_run[0])[-2]["loss"] == rows_of(parts)[-2]["loss"]
+    assert rows_of(dropout_run[0])[-1]["loss"] == rows_of(parts)[-1]["loss"]
     assert [row["step"] for row in rows_of(parts)] == sorted(row["step"] for row in rows_of(parts))
 
 
-def test_a_run_may_continue_with_gradient_accumulation(plain_run, make_workdir, shards):
+def test_a_run_may_continue_with_gradient_accumulation(plain_run, make_workdir, training_shards):
     workdir = make_workdir("in parts")
-    interrupt_after(workdir, shards, 3)
+    interrupt_after(workdir, training_shards, 3)
     _, run = ExistingRun.read(workdir).resumed(None, {"gradient_accumulation_steps": 2})
     make_workdir("in parts", run=run)
-    train(workdir, shards)
+    train(workdir, training_shards)
     assert 0.0 < largest_difference(plain_run[0], workdir) < 1e-4
 
 
@@ -46,11 +46,13 @@ def test_a_finished_run_evaluates_again_and_keeps_its_metrics(plain_run, tmp_pat
     assert rows_of(workdir) == rows_of(plain_run[0])
 
 
-def test_a_run_takes_its_weights_from_another_run_and_counts_its_steps_from_zero(plain_run, make_workdir, shards):
+def test_a_run_takes_its_weights_from_another_run_and_counts_its_steps_from_zero(
+    plain_run, make_workdir, training_shards
+):
     second = make_workdir(
         "second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0, num_train_steps=1)
     )
-    _, output = train(second, shards)
+    _, output = train(second, training_shards)
     assert largest_difference(plain_run[0], second) == 0.0
     assert f"weights from {plain_run[0]}, optimizer and steps new" in output
     assert f"{checkpoints.list_checkpoints(plain_run[0])[-1]}: " in output
@@ -85,7 +87,7 @@ def test_load_pretrained_and_a_resumed_run_refuse_a_damaged_or_missing_checkpoin
 def saved_often(tmp_path_factory, shards):
     """The work directory of a run with several checkpoints. No test may change it."""
     run = dataclasses.replace(RUN, save_checkpoints_steps=3, keep_checkpoints=3, keep_every_steps=9)
-    return finished(tmp_path_factory, shards, "often", run=run)[0]
+    return finished(tmp_path_factory, (shards[0], []), "often", run=run)[0]
 
 
 def test_a_checkpoint_of_another_stream_of_examples_is_refused(saved_often, tmp_path, shards):
@@ -253,7 +255,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     generator = np.random.RandomState(4)
     for name, count in (("large", 60), ("small", 10)):
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
-        preparation.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
+        preparation.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.0)
     vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
     (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
     run = dataclasses.replace(
@@ -271,7 +273,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
         save_checkpoints_steps=6,
     )
     workdir = str(tmp_path / "run")
-    pretraining_start.launch(workdir, ONE_LAYER, run, vocabulary)
+    pretraining_start.launch(workdir, CONFIG, run, vocabulary)
     printed = capsys.readouterr().out
     assert "mixture:" in printed and printed.count("of the examples") == 2
     weights = weights_of(workdir)
@@ -283,7 +285,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     (tmp_path / "phrases.txt").unlink()  # the work directory has a copy
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
         assert file.read() == "the cat\nhills while rain\n"
-    pretraining_start.launch(workdir, ONE_LAYER, run)
+    pretraining_start.launch(workdir, CONFIG, run)
     resumed_weights = weights_of(workdir)
     assert all(np.array_equal(weights[path], resumed_weights[path]) for path in weights)
     rows = [row for row in rows_of(workdir) if "loss" in row]

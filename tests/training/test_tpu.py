@@ -27,7 +27,7 @@ from keras_bert_app.training import device_faults, forward, infeed, replicas, st
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
-from tests.training.conftest import ONE_LAYER, RUN, WITH_DROPOUT, train, two_replicas
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replicas
 from tests.training.runs import weights_of
 
 
@@ -69,20 +69,20 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
 
 @pytest.mark.long
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
-    # The first checkpoint comes after four steps. The next step is the first one with the third of four shapes.
+    # The first checkpoint comes after two steps. The next step is the first one with the third of three shapes, 8 rows
+    # of 32 tokens instead of 4 rows of 16.
     run = dataclasses.replace(
         RUN,
-        global_batch_size=16,
         max_seq_length=32,
-        num_train_steps=8,
+        num_train_steps=4,
         log_steps=1,
-        save_checkpoints_steps=4,
+        save_checkpoints_steps=2,
         iterations_per_loop=0,
         precision="float32",
-        length_ramp_steps=4,
-        batch_ramp_steps=6,
+        length_ramp_steps=2,
+        batch_ramp_steps=2,
     )
-    workdir = make_workdir("ramp", ONE_LAYER, run)
+    workdir = make_workdir("ramp", CONFIG, run)
     train(workdir, training_shards)
     weights = weights_of(workdir)
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])

@@ -12,15 +12,17 @@ from keras_bert_app.export import sentence_vectors
 from keras_bert_app.interop import own_layout
 from keras_bert_app.serving import saved_model_files
 from keras_bert_app.vectors import embedding
-from tests.export.small_model import WEIGHTS
+from tests.export.small_model import ONE_LAYER
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A valid export of vectors with a LiteRT model."""
     directory = tmp_path_factory.mktemp("vectors")
-    own_layout.write(WEIGHTS, str(directory / "model"))
-    return sentence_vectors.export_embeddings(str(directory / "model"), str(directory / "vectors"), has_litert=True)
+    own_layout.write(ONE_LAYER, str(directory / "model"))
+    return sentence_vectors.export_embeddings(
+        str(directory / "model"), str(directory / "vectors"), sentence_vectors.Pooling(layer=-1), has_litert=True
+    )
 
 
 @pytest.fixture

@@ -41,7 +41,9 @@ def count_of(trees, *relations):
     return sum(relation in relations for tree in trees for relation in tree.relations)
 
 
-def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, trees, tmp_path):
+def test_heads_that_follow_a_relation_are_named_and_the_parser_of_attention_reads_them_and_beats_its_baselines(
+    files, trees, tmp_path
+):
     result = grammar_heads.run(toy.subject(tmp_path), files, quietly)
     rows = {row[0]: row for row in result.tables[0].rows}
     for relation, head in zip(planted.RELATIONS, ("2-1", "2-2"), strict=True):
@@ -52,10 +54,7 @@ def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, tree
     assert result.remarks[0].startswith(
         "2 of 2 relations have a head above the best fixed offset, 2 of them by 10 points or more: "
     )
-
-
-def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files, trees, tmp_path):
-    table = grammar_heads.run(toy.subject(tmp_path), files, quietly).tables[1]
+    table = result.tables[1]
     offset, distance, untrained, attention = table.rows
     train_offsets, dev_offsets = (
         np.concatenate(

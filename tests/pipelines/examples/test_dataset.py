@@ -68,7 +68,7 @@ def test_rows_read_as_cls_a_sep_b_sep_with_labels_under_the_masks(make, tokenize
 def test_the_stream_continues_from_any_position_bit_for_bit(make):
     whole = [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(80)]
     assert whole[-1][1][0] >= 1  # the stream is beyond the first epoch
-    for taken in (0, 1, 17, 42, 78):
+    for taken in (0, 17, 78):
         resumed = make(with_position=True, position=whole[taken][1]).take(2)
         for (actual, position), (expected, expected_position) in zip(resumed, whole[taken + 1 :], strict=False):
             assert tuple(position.numpy().tolist()) == expected_position

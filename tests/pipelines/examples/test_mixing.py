@@ -10,16 +10,23 @@ from tests.training.conftest import VOCABULARY, shards  # noqa: F401  a fixture
 BATCH_SIZE = 9
 
 
-@pytest.fixture
-def make(shards, tmp_path):  # noqa: F811
-    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
-    tokenizer = BertTokenizer(str(tmp_path / "vocab.txt"))
+@pytest.fixture(scope="module")
+def make(shards, tmp_path_factory):  # noqa: F811
+    path = tmp_path_factory.mktemp("mixing") / "vocab.txt"
+    path.write_text("".join(f"{piece}\n" for piece in VOCABULARY))
+    tokenizer = BertTokenizer(str(path))
 
     def make_dataset(shares=(0.75, 0.25), **changes):
         arguments = dict(global_batch_size=BATCH_SIZE, max_seq_length=31, max_predictions_per_seq=5, seed=5)
         return mixed_pretraining_dataset((shards[0][:1], shards[0][1:]), shares, tokenizer, **{**arguments, **changes})
 
     return make_dataset
+
+
+@pytest.fixture(scope="module")
+def whole(make):
+    """The first 60 batches of a mixture, with the position after each."""
+    return [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(60)]
 
 
 def test_smoothing_lowers_large_shares_and_raises_small_shares():
@@ -29,8 +36,7 @@ def test_smoothing_lowers_large_shares_and_raises_small_shares():
     assert abs(large / small - 100**0.7) < 1e-9 and abs(large + small - 1) < 1e-12
 
 
-def test_the_mixture_continues_from_any_position_bit_for_bit(make):
-    whole = [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(60)]
+def test_the_mixture_continues_from_any_position_bit_for_bit(make, whole):
     assert whole[-1][1][1] >= 1 and whole[-1][1][0] == 60 * BATCH_SIZE  # the first corpus is beyond its first epoch
     for taken in (7, 41):
         resumed = make(with_position=True, position=whole[taken][1]).take(2)
@@ -40,11 +46,12 @@ def test_the_mixture_continues_from_any_position_bit_for_bit(make):
                 np.testing.assert_array_equal(actual[name], values)
 
 
-def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make):
-    def rows(**changes):
-        return [row.tobytes() for batch in make(**changes).take(60) for row in batch["input_word_ids"].numpy()]
+def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make, whole):
+    def rows(batches):
+        return [row.tobytes() for batch in batches for row in batch["input_word_ids"].numpy()]
 
-    mixed, first, second = rows(), rows(shares=(1.0, 0.0)), rows(shares=(0.0, 1.0))
+    mixed = rows(batch for batch, _ in whole)
+    first, second = (rows(make(shares=shares).take(60)) for shares in ((1.0, 0.0), (0.0, 1.0)))
     from_first = [row for row in mixed if row in set(first)]
     from_second = [row for row in mixed if row in set(second)]
     assert len(from_first) + len(from_second) == len(mixed)
@@ -53,6 +60,6 @@ def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make)
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / len(mixed))
 
 
-def test_the_largest_int64_is_a_valid_seed(make):
-    (first,), (other,) = make(seed=(1 << 63) - 1).take(1), make(seed=5).take(1)
-    assert not np.array_equal(first["input_word_ids"], other["input_word_ids"])
+def test_the_largest_int64_is_a_valid_seed(make, whole):
+    (first,) = make(seed=(1 << 63) - 1).take(1)
+    assert not np.array_equal(first["input_word_ids"], whole[0][0]["input_word_ids"])

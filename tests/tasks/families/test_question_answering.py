@@ -4,8 +4,6 @@ import dataclasses
 import io
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from keras_bert_app.tasks.families import answer_spans
 from keras_bert_app.tasks.families import question_answering as qa
 from keras_bert_app.tasks.families.question_answering import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
+from tests.cli.conftest import run as run_command  # noqa: F401  fixture
 from tests.tasks.conftest import finetuned
 
 GOLDEN_DIR = pathlib.Path(__file__).parents[2] / "golden"
@@ -368,7 +367,7 @@ def test_each_text_is_given_once_for_masked_lm(examples):
     assert len(texts) == len(set(texts)) == 4 + 19
 
 
-def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, tokenizer):
+def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(run_command, tmp_path, tokenizer):  # noqa: F811
     for name in ("train-v2.0.json", "dev-v2.0.json"):
         (tmp_path / name).write_text(pathlib.Path(TEXTS).read_text(encoding="utf-8"), encoding="utf-8")
     config = BertConfig(
@@ -406,19 +405,15 @@ def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, 
     assert all((one["text"] == "") == (one["null_odds"] > threshold) for one in predictions)
     # A low enough threshold leaves every question without an answer.
     answers = tmp_path / "answers"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "keras_bert_app.cli.predict",
-            f"--workdir={workdir}",
-            f"--input_file={TEXTS}",
-            f"--output_dir={answers}",
-            "--null_score_diff_threshold=-1000",
-            "--n_best_size=2",
-        ],
-        check=True,
+    result = run_command(
+        "predict",
+        f"--workdir={workdir}",
+        f"--input_file={TEXTS}",
+        f"--output_dir={answers}",
+        "--null_score_diff_threshold=-1000",
+        "--n_best_size=2",
     )
+    assert result.returncode == 0, result.stderr
     assert set(json.loads((answers / "predictions.json").read_text()).values()) == {""}
     nbest = json.loads((answers / "nbest_predictions.json").read_text()).values()
     assert {len(one) for one in nbest} <= {1, 2, 3}

@@ -5,12 +5,14 @@ import io
 import itertools
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.families import tagging
 from keras_bert_app.tasks.readers.conll import Sentence
@@ -285,31 +287,36 @@ def write_split(directory, name, count, seed):
         file.write("\n".join(lines))
 
 
-def test_a_run_learns_what_a_look_up_cannot_learn_and_writes_the_layout_of_conlleval(tmp_path):
-    write_split(tmp_path, "train.txt", 96, 1)
-    write_split(tmp_path, "valid.txt", 24, 2)
-    workdir, output = str(tmp_path / "run"), io.StringIO()
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """(directory of a run, its results). valid.txt lies beside the run. No test may change it."""
+    directory = tmp_path_factory.mktemp("names")
+    write_split(directory, "train.txt", 96, 1)
+    write_split(directory, "valid.txt", 24, 2)
     run = FinetuningConfig(
-        **{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_epochs": 3.0, "eval_steps": 36}
+        **{**conftest.SETTINGS, "task": "ner", "data_dir": str(directory), "num_train_epochs": 3.0, "eval_steps": 36}
     )
-    figures = conftest.finetuned(
-        workdir, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=output
-    )
+    config = conftest.CONFIG.replace(vocab_size=len(PIECES))
+    return directory / "run", conftest.finetuned(str(directory / "run"), config, run, VOCABULARY, stream=io.StringIO())
+
+
+def test_a_run_learns_what_a_look_up_cannot_learn_and_writes_the_layout_of_conlleval(learned, tmp_path):
+    (workdir, figures), valid = learned, learned[0].parent / "valid.txt"
     assert figures["metric"] == "entity_f1" and figures["reported"]["score"] > 0.95
     assert figures["baseline"]["what"] == "the most frequent tag of each word in the training data"
     assert figures["baseline"]["score"] < 0.9
     with open(os.path.join(workdir, "config.json"), encoding="utf-8") as file:
         values = json.load(file)
     assert values["task"] == "token_classification" and values["id2label"]["4"] == "I-PER"
-    finetuned = FinetunedRun(workdir)
-    scores, *_ = finetuned.evaluate(str(tmp_path / "valid.txt"), has_chosen=True)
+    finetuned = FinetunedRun(str(workdir))
+    scores, *_ = finetuned.evaluate(str(valid), has_chosen=True)
     assert scores == pytest.approx(figures["reported"]["metrics"], abs=1e-6)
-    _, examples, _, predictions = finetuned.evaluate(str(tmp_path / "valid.txt"))
+    _, examples, _, predictions = finetuned.evaluate(str(valid))
     assert finetuned.write(str(tmp_path / "answers"), examples, predictions) == [
         "predictions.txt",
         "probabilities.jsonl",
     ]
-    lines = (tmp_path / "valid.txt").read_text(encoding="utf-8").splitlines()
+    lines = valid.read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "answers" / "predictions.txt").read_text(encoding="utf-8").splitlines()
     assert [answer.rpartition(" ")[0] for answer in answers] == lines
     (tmp_path / "words.txt").write_text("anna\nmet\nin\nanna\n", encoding="utf-8")
@@ -318,18 +325,16 @@ def test_a_run_learns_what_a_look_up_cannot_learn_and_writes_the_layout_of_conll
     assert answers == "anna B-PER met O in O anna B-LOC".split()
 
 
-def test_several_runs_tag_each_token_by_the_mean_of_their_logits(tmp_path):
-    write_split(tmp_path, "train.txt", 16, 1)
-    write_split(tmp_path, "valid.txt", 8, 2)
+def test_several_runs_tag_each_token_by_the_mean_of_their_logits(learned, tmp_path):
     directories = [str(tmp_path / f"seed-{seed}") for seed in (1, 2)]
-    for seed, directory in enumerate(directories, start=1):
-        run = FinetuningConfig(
-            **{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_steps": 1, "seed": seed}
-        )
-        conftest.finetuned(
-            directory, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=io.StringIO()
-        )
-    examples = NER.read_file(str(tmp_path / "valid.txt"), run)
+    for directory in directories:
+        shutil.copytree(learned[0], directory)
+    # The second run gets other weights, as if it had another seed.
+    changed, (best,) = FinetunedRun(directories[1]), checkpoints.best_checkpoints(directories[1])
+    for variable in changed.model.weights:
+        variable.assign(0.9 * variable)
+    checkpoints.save_best(directories[1], changed.model, int(best[-8:]), {"eval_entity_f1": 0.5})
+    examples = NER.read_file(str(learned[0].parent / "valid.txt"), changed.run)
     one, other = (FinetunedRun(directory).logits(examples) for directory in directories)
     together = Ensemble(directories).logits(examples)
     assert len(together) == len(one) and np.abs(one[0] - other[0]).max() > 1e-3
