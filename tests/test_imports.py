@@ -41,7 +41,7 @@ LAYERS = [
             "preparation shards spool staging"
         ),
         "keras_bert_app.drawing": (
-            "attention_page bars corpus_picture curves examples_picture figures finetuning_pictures fonts "
+            "alignments attention_page bars corpus_picture curves examples_picture figures finetuning_pictures fonts "
             "head_maps pattern_pictures probe_pictures pruning_pictures sense_pictures tree_pictures "
             "vocabulary_picture"
         ),

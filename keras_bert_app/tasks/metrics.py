@@ -85,6 +85,18 @@ def top_k_accuracy(gold: np.ndarray, probabilities: np.ndarray, k: int) -> float
     return float(np.mean(np.any(best == gold[:, None], axis=1)))
 
 
+def no_pictures(model, features, logits, title: str) -> dict[str, bytes]:
+    """{}, for families without pictures of their own.
+
+    Args:
+        model: Not used; all families have this signature.
+        features: Not used.
+        logits: Not used.
+        title: Not used.
+    """
+    return {}
+
+
 def no_signatures(examples) -> dict[str, str]:
     """{}, for families whose metrics have only one variant.
 

@@ -83,7 +83,8 @@ def write(
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task = data.task
-    predictions, tuned_fields = scorer.tuned_predictions(scorer.logits(data.dev))
+    dev_logits = scorer.logits(data.dev)
+    predictions, tuned_fields = scorer.tuned_predictions(dev_logits)
     run = dataclasses.replace(run, **tuned_fields)
     answers = scorer.decoded(data.reported_examples, data.reported, scorer.logits(data.reported), run)
     figures = {
@@ -108,6 +109,8 @@ def write(
     mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
+        for name, picture in task.family.pictures(model, data.dev, dev_logits, f"{workdir}: {task.name}").items():
+            storage.write_whole(work_directory.path_in(workdir, name), picture)
     _say(workdir, data, run, figures, mistakes, reporter)
     return figures
 

@@ -17,6 +17,7 @@ A family is a module with these names:
     measure(task, examples, predictions, labels): The first metric as tasks.intervals.Measure, for resamples.
     baseline(task, train_examples, examples, labels): (description, predictions) of a baseline without a model.
     answers(task, examples, predictions, labels): (right answers, given answers, names) for the pictures.
+    pictures(model, features, logits, title): dict file name -> PNG file, for pictures that only this family has.
     write_predictions(task, directory, examples, predictions): Writes the files for the task's official scorer.
     mistakes(task, examples, predictions, most): The wrong answers with the highest probabilities, as dicts.
 """

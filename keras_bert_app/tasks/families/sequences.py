@@ -25,6 +25,7 @@ mistakes = sequence_report.mistakes
 
 # The answers of the model are logits, and the names of the metrics say all.
 make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
+pictures = metrics.no_pictures
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
 
 # The answers of the model are logits, and the names of the metrics say all.
 make_answers, signatures = predicting.answers_are_logits, metrics.no_signatures
+pictures = metrics.no_pictures
 
 
 def has_entities(task: Task) -> bool:

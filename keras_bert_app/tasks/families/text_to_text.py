@@ -11,10 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.drawing.alignments import draw_alignments
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import TRANSFORMER, Decoder
 from keras_bert_app.tasks import intervals, objectives, sampling
+from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families import text_scores
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import TEXT_TO_TEXT_FIELDS, Examples, Task
@@ -23,6 +25,7 @@ from pipelines.wordpiece.detokenizing import texts_of_ids
 # Only translation has languages.
 READS = ("bilstm_units", *(name for name in TEXT_TO_TEXT_FIELDS if name not in ("source", "target")))
 _TEXTS_PER_CALL = 1024
+_MAPS = 4  # texts in the picture of attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,6 +221,36 @@ def answers(
     """(number of words of each target, number of words of each answer, ()), for the picture."""
     outputs, references = _compared(examples, predictions)
     return [len(text.split()) for text in references], [len(text.split()) for text in outputs], ()
+
+
+def pictures(model, features: Features, logits: Sequence[dict], title: str) -> dict[str, bytes]:
+    """attention.png: what the first outputs look at in their texts; {} for a decoder without attention.
+
+    Args:
+        model: TextToTextModel.
+        features: Features of some examples.
+        logits: The ids of each example, as for decode.
+        title: str. The heading of the picture.
+
+    Returns:
+        dict file name -> content of a PNG file.
+    """
+    units = np.arange(min(_MAPS, features.num_units))
+    batch = make_batch(features, units, len(units), int(features.longest_rows()[units].max()))
+    ids = np.stack([logits[unit]["ids"][0] for unit in units])
+    batch["target_word_ids"] = np.concatenate([np.full((len(units), 1), model.head.begin_id), ids], axis=1)
+    inputs = {name: tf.constant(values, tf.int32) for name, values in batch.items() if name != "example_weights"}
+    # The last layer, mean over its heads. [B, T, S]
+    shares = tf.reduce_mean(model(inputs, return_attention_scores=True)["attention_scores"][-1], axis=1).numpy()
+    if not shares.any():
+        return {}
+    pieces, maps = features.for_decode["vocabulary"], []
+    for unit, row_ids, row_shares in zip(units, ids, shares, strict=True):
+        start, end = features.row_splits[unit : unit + 2]
+        source, target = features.token_ids[start:end], row_ids[row_ids > 0]
+        names = [[pieces[number] for number in numbers] for numbers in (source, target)]
+        maps.append((*names, row_shares[: len(target), : len(source)]))
+    return {"attention.png": draw_alignments(maps, title)}
 
 
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:

@@ -90,7 +90,7 @@ def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(trans
     assert figures["baseline"]["score"] < 10 and not figures["no_better_than_baseline"]
     assert figures["reported"]["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
     assert "perplexity" in printed and "the text itself, unchanged: bleu" in printed
-    assert {"answers.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
+    assert {"answers.png", "attention.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
 
 
 def test_a_recurrent_decoder_with_attention_learns_to_translate(parallel_dir, tmp_path):
