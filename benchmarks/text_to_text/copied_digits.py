@@ -35,7 +35,7 @@ _CONFIG = (
 )
 _DIRECTORY = flags.DEFINE_string("directory", "runs/digits", "Where data, runs and pictures go.")
 _ROWS = flags.DEFINE_list("rows", ROWS, "Rows to run.")
-_STEPS = flags.DEFINE_integer("steps", 3000, "Steps of each row, of 64 examples each.", lower_bound=1)
+_STEPS = flags.DEFINE_integer("steps", 1000, "Steps of each row, of 64 examples each.", lower_bound=1)
 
 
 def main(arguments):
@@ -58,7 +58,8 @@ def main(arguments):
     attending = [row for row in done if not row.endswith("none") or "transformer" in row]
     if attending:
         maps = [attention_of(directory, row) for row in attending]
-        storage.write_whole(os.path.join(directory, "attention.png"), draw_alignments(maps, ", ".join(attending)))
+        picture = draw_alignments(maps, "Attention of each output (down) to the input (across)", attending)
+        storage.write_whole(os.path.join(directory, "attention.png"), picture)
 
 
 def write_data(directory: str, is_reversed: bool) -> None:
@@ -212,6 +213,7 @@ def draw_scores(done: dict) -> bytes:
                     axis.plot(LENGTHS, [scores[str(length)] for length in LENGTHS], dashes, marker="o", label=kind)
             axis.set_title(task)
             axis.set_xlabel("digits")
+            axis.set_xticks(LENGTHS)
             axis.set_ylim(-0.03, 1.03)
             axis.legend(frameon=False, fontsize=7)
     return image.getvalue()
