@@ -57,8 +57,8 @@ LAYERS = [
     # models; serving needs only SavedModels
     {
         "keras_bert_app.modeling": (
-            "attention backend embeddings encoder execution heads keras_contract layers lstm pretrainer rnn_decoder "
-            "task_model task_models text_decoding text_to_text_model transformer_decoder"
+            "attention backend cross_attention embeddings encoder execution heads keras_contract layers lstm "
+            "pretrainer rnn_decoder task_model task_models text_decoding text_to_text_model transformer_decoder"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "

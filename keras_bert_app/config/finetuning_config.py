@@ -154,7 +154,9 @@ class FinetuningConfig(TrainingConfig):
         minimum=0.0,
         below=1.0,
     )
-    num_beams: int = field(4, "Beams of the beam search; 1: the most probable piece is taken at each place.", minimum=1)
+    num_beams: int = field(
+        4, "Beams of the beam search; 1: the most probable piece is taken at each place.", minimum=1, most=100
+    )
     length_penalty: float = field(
         0.6, "Exponent of the beam search's length penalty (Wu et al. 2016); 0: none.", minimum=0.0
     )
@@ -288,9 +290,9 @@ class FinetuningConfig(TrainingConfig):
         if self.decoder == "transformer":
             unread = {name: getattr(self, name) for name in ("attention", "context")}
         elif self.decoder == "rnn_state":
-            unread = {name: getattr(self, name) for name in ("attention", "decoder_layers")}
+            unread = {name: getattr(self, name) for name in ("attention", "decoder_layers", "decoder_init")}
         else:
-            unread = {"decoder_layers": self.decoder_layers}
+            unread = {name: getattr(self, name) for name in ("decoder_layers", "decoder_init")}
         for name, value in unread.items():
             if value != self._default(name):
                 raise UserError(f"--{name}={value}: --decoder={self.decoder} does not read it; leave it out")

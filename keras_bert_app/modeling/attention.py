@@ -1,4 +1,4 @@
-"""Multi-head attention between the places of a row, and from a decoder to an encoder's states."""
+"""Multi-head self-attention, and the arithmetic that all attention shares."""
 
 import functools
 from typing import Any
@@ -129,7 +129,7 @@ class SelfAttention(Configured, keras.layers.Layer):
         def heads(x, kernel, bias, scale=1.0):
             # [B, S, H] -> [B, S, ND]
             product = keras.ops.reshape(execution.product(x, kernel), (*keras.ops.shape(x)[:2], self.width))
-            return execution.fused(_heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
+            return execution.fused(heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
 
         query, key, value = zip(
             *(keras.ops.split(backend.tensor(values), 3, axis=-1) for values in (projection.kernel, projection.bias)),
@@ -139,104 +139,19 @@ class SelfAttention(Configured, keras.layers.Layer):
         return heads(attending, *query, self.head_size**-0.5), heads(x, *key), heads(x, *value)
 
 
-@registered
-class CrossAttention(Configured, keras.layers.Layer):
-    """Attention of a decoder's places to an encoder's states (Vaswani et al. 2017, section 3.2.3).
-
-    The equation is that of SelfAttention, but key and value are projections of the encoder's states. The decoder layer
-    applies the output projection. The kernel of key and value is [H, 2 x N x D], with the columns K | V.
+def heads_of_one(product, bias, *, num_heads: int, scale: float, execution: Execution):
+    """Adds the bias to a product, splits it into heads, and multiplies the heads by scale.
 
     Args:
-        config: BertConfig. The configuration of the decoder.
-        seed: int or str. The seed of the initial weights.
-        dropout_place: int. The number of this layer's dropout.
-
-    Call arguments:
-        x: [B, T, H]. The vectors of the decoder.
-        keys_and_values: the result of project.
-        mask_scores: [B, 1, 1, S]. 0 for a visible state, MASKED_SCORE for a masked state.
-        dropout_stem: backend.stem of the step's seed, or None for inference.
+        product: [B, S, ND].
+        bias: [ND].
+        num_heads: int. N.
+        scale: float. The factor.
         execution: Execution. How ops are executed.
 
     Returns:
-        (context [B, T, N x D], attention probabilities [B, N, T, S] before dropout).
+        [B, N, S, D] or [B, S, N, D]. See Execution.is_heads_first.
     """
-
-    CONFIGURED = ("config", "seed", "dropout_place")
-
-    def __init__(self, config: BertConfig, seed: int | str, dropout_place: int, **kwargs):
-        super().__init__(**kwargs)
-        self.config, self.seed, self.dropout_place = config, seed, dropout_place
-        self.num_heads, self.head_size = config.num_attention_heads, config.head_size
-        self.width = self.num_heads * self.head_size
-
-        def dense(name, input_size, output_size):
-            weights = initializer(config, seed, f"{self.name}/{name}")
-            return Dense(input_size, output_size, weights, dtype=self.dtype_policy, name=name)
-
-        self.query = dense("query", config.hidden_size, self.width)
-        self.key_value = dense("key_value", config.hidden_size, 2 * self.width)
-        self.output_projection = dense("output", self.width, config.hidden_size)
-        self.dropout = Dropout(config.attention_probs_dropout_prob, dropout_place)
-
-    def build(self, input_shape=None):
-        for part in (self.query, self.key_value, self.output_projection):
-            part.build()
-
-    def project(self, states, execution: Execution = PLAIN):
-        """Computes key and value of each state. A decoder does this once for all its places.
-
-        Args:
-            states: [B, S, H]. The states of the encoder.
-            execution: Execution. How ops are executed.
-
-        Returns:
-            (keys, values), [B, N, S, D] each. See Execution.is_heads_first.
-        """
-        ops, shape = keras.ops, keras.ops.shape(states)
-        product = ops.reshape(self.key_value.product(states, execution), (*shape[:2], 2 * self.width))
-        bias = backend.tensor(self.key_value.bias)
-        return tuple(
-            execution.fused(_heads_of_one, part, part_bias, num_heads=self.num_heads, scale=1.0)
-            for part, part_bias in zip(ops.split(product, 2, axis=-1), ops.split(bias, 2), strict=True)
-        )
-
-    def call(self, x, keys_and_values, mask_scores, dropout_stem=None, execution: Execution = PLAIN):
-        ops, shape = keras.ops, keras.ops.shape(x)
-        query = self._query(x, execution)
-        seed = self.dropout.seed(dropout_stem)
-        context, probabilities = attend(query, *keys_and_values, mask_scores, seed, self.dropout.rate, execution)
-        if execution.is_heads_first:
-            # [B, N, T, D] -> [B, T, N, D]
-            context = ops.transpose(context, (0, 2, 1, 3))
-        return ops.reshape(context, (*shape[:2], self.width)), probabilities
-
-    def step(self, x, keys_and_values, is_hidden, execution: Execution = PLAIN):
-        """Attends from one place to the encoder's states.
-
-        Args:
-            x: [B, 1, H]. The vectors of the place.
-            keys_and_values: the result of project.
-            is_hidden: bool [B, 1, 1, S]. Whether a state is masked.
-            execution: Execution. How ops are executed.
-
-        Returns:
-            (context [B, 1, N x D], attention probabilities [B, N, 1, S]).
-        """
-        query = self._query(x, execution)
-        context, probabilities = attend_from_one_place(query, *keys_and_values, is_hidden, execution)
-        # One place has the same order of numbers in both layouts.
-        return keras.ops.reshape(context, (-1, 1, self.width)), probabilities
-
-    def _query(self, x, execution):
-        product = keras.ops.reshape(self.query.product(x, execution), (*keras.ops.shape(x)[:2], self.width))
-        return execution.fused(
-            _heads_of_one, product, self.query.bias, num_heads=self.num_heads, scale=self.head_size**-0.5
-        )
-
-
-def _heads_of_one(product, bias, *, num_heads, scale, execution):
-    """Adds the bias to a product [B, S, ND], splits it into heads, and multiplies the heads by scale."""
     ops = keras.ops
     size = product.shape[-1] // num_heads
     heads = ops.reshape(with_bias(product, bias, execution), (*ops.shape(product)[:2], num_heads, size))

@@ -58,6 +58,26 @@ class Configured:
         return made
 
 
+class Described:
+    """A mixin with get_config and from_config for dataclasses of plain values."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the fields, which make an equal object."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]):
+        """Makes an object from the dict of get_config.
+
+        Args:
+            config: dict. The result of get_config.
+
+        Returns:
+            an object of this class.
+        """
+        return cls(**config)
+
+
 def _layers_in(layer):
     """Lists all layers inside a layer, at every depth. Equal arguments give the same order."""
     return layer._flatten_layers(include_self=False)

@@ -1,7 +1,6 @@
 """BertTaskModel: an encoder with the output layer of a task."""
 
 import dataclasses
-from collections.abc import Mapping
 
 import keras
 
@@ -9,7 +8,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.lstm import BiLstm
 
@@ -21,7 +20,7 @@ _DROPOUT_PLACE = 1_000_000  # Larger than every place number in the encoder.
 
 @registered
 @dataclasses.dataclass(frozen=True)
-class Head:
+class Head(Described):
     """The layers that a task puts on an encoder.
 
     Attributes:
@@ -47,22 +46,6 @@ class Head:
     dropout: float = 0.1
     scale: float = 1.0
     offset: float = 0.0
-
-    def get_config(self) -> dict[str, str | int | float]:
-        """Returns the arguments that make an equal head."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, str | int | float]) -> "Head":
-        """Makes a head from the dict of get_config.
-
-        Args:
-            config: dict. The result of get_config.
-
-        Returns:
-            Head.
-        """
-        return cls(**config)
 
     @property
     def has_pooler(self) -> bool:

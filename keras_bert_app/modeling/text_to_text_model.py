@@ -13,7 +13,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.heads import MaskedLMHead
-from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.rnn_decoder import RnnDecoder
 from keras_bert_app.modeling.task_model import TEXT, bilstm
 from keras_bert_app.modeling.text_decoding import IMPOSSIBLE, Decoded, DecodingOptions, decode
@@ -24,7 +24,7 @@ TRANSFORMER = "transformer"
 
 @registered
 @dataclasses.dataclass(frozen=True)
-class Decoder:
+class Decoder(Described):
     """The description of the decoder that a task adds to an encoder.
 
     Attributes:
@@ -61,22 +61,6 @@ class Decoder:
 
     def __post_init__(self):
         object.__setattr__(self, "never_ids", tuple(self.never_ids))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal description."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "Decoder":
-        """Makes a description from the dict of get_config.
-
-        Args:
-            config: dict. The result of get_config.
-
-        Returns:
-            Decoder.
-        """
-        return cls(**config)
 
 
 @registered

@@ -6,7 +6,8 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.attention import MASKED_SCORE, CrossAttention
+from keras_bert_app.modeling.attention import MASKED_SCORE
+from keras_bert_app.modeling.cross_attention import CrossAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.encoder import TransformerLayer
 from keras_bert_app.modeling.execution import PLAIN, Execution

@@ -107,22 +107,24 @@ def write(
     # Mistakes and pictures show the examples that choose the weights. People who see the reported examples would adapt
     # the options to them.
     mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
+    pictures = task.family.pictures(model, data.dev, dev_logits, f"{workdir}: {task.name}")
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
-        for name, picture in task.family.pictures(model, data.dev, dev_logits, f"{workdir}: {task.name}").items():
+        for name, picture in pictures.items():
             storage.write_whole(work_directory.path_in(workdir, name), picture)
-    _say(workdir, data, run, figures, mistakes, reporter)
+    _say(workdir, data, run, figures, mistakes, pictures, reporter)
     return figures
 
 
-def _say(workdir, data, run, figures, mistakes, reporter):
+def _say(workdir, data, run, figures, mistakes, pictures, reporter):
     for line in (
         *result_lines.summary(figures),
         *result_lines.what_to_try(figures, run),
         *result_lines.shown(mistakes),
     ):
         reporter.say(line)
-    reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
+    names = ("answers.png", *pictures, "mistakes.jsonl")
+    reporter.say(f"results: {os.path.join(workdir, 'results.json')}, {', '.join(names)}")
     if note := fonts.advice(data.labels):
         reporter.say(f"answers.png: {note}")
 

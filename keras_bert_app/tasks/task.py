@@ -151,9 +151,21 @@ class Task:
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
     def bound(self, run: FinetuningConfig) -> "Task":
-        """The Task of a run. Names of files that have {source} get the run's source, or are left out without one."""
+        """The Task of a run. Names of files that have {source} get the run's source, or are left out without one.
+
+        Args:
+            run: FinetuningConfig.
+
+        Raises:
+            UserError: the run names neither a source nor the columns of a table.
+        """
         if not any("{source}" in name for names in self.files.values() for name in names):
             return self
+        if not (run.source or run.text_columns):
+            raise UserError(
+                "--source and --target are missing; give the endings of the files of texts, such as --source=de "
+                "--target=en, or the columns of a table by --text_columns and --label_column"
+            )
         source = glob.escape(run.source)
         files = {
             split: tuple(name.replace("{source}", source) for name in names if source or "{source}" not in name)

@@ -245,11 +245,9 @@ def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfi
         if (path := f"encoder/layer_{number}/attention/query_key_value/kernel") in weights.tensors
         and weights.tensors[path] is tensors.get(path.replace("encoder/", "decoder/", 1))
     ]
-    new = f", {num_layers - len(taken)} layers are new" if len(taken) < num_layers else ""
-    return (
-        dataclasses.replace(weights, tensors={**weights.tensors, **tensors}),
-        [*lines, f"  decoder: {len(taken)} layers from those of the encoder{new}; attention to the encoder is new"],
-    )
+    new = f", {counted(num_layers - len(taken), 'layer')} new" if len(taken) < num_layers else ""
+    line = f"  decoder: {counted(len(taken), 'layer')} from those of the encoder{new}; attention to the encoder is new"
+    return dataclasses.replace(weights, tensors={**weights.tensors, **tensors}), [*lines, line]
 
 
 def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:

@@ -36,7 +36,7 @@ CASES = {
     "relu": (layers.activated, [random(7, 13), random(13)], {"activation": layers.activation("relu")}),
     "with_bias": (layers.with_bias, [random(3, 5, 13), random(13)], {}),
     "heads": (attention._heads_of_all, [random(10, 36), random(36), random(2, 1, 1, 5)], {"num_heads": 3}),
-    "heads of one": (attention._heads_of_one, [random(2, 5, 12), random(12)], {"num_heads": 3, "scale": 0.5}),
+    "heads of one": (attention.heads_of_one, [random(2, 5, 12), random(12)], {"num_heads": 3, "scale": 0.5}),
     "layer_norm": (layers.layer_norm, [random(3, 5, 13), random(13), random(13)], {"epsilon": 1e-12}),
     "residual_layer_norm": (
         layers.residual_layer_norm,

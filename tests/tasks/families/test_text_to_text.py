@@ -90,6 +90,7 @@ def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(trans
     assert figures["baseline"]["score"] < 10 and not figures["no_better_than_baseline"]
     assert figures["reported"]["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
     assert "perplexity" in printed and "the text itself, unchanged: bleu" in printed
+    assert printed.endswith("results.json, answers.png, attention.png, mistakes.jsonl\n")
     assert {"answers.png", "attention.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
 
 
@@ -149,7 +150,7 @@ def test_a_decoder_starts_from_the_layers_of_an_encoder(parallel_dir, tmp_path):
             assert (source is None) == ("cross_attention" in path)
             expected = {v.path: v.numpy() for v in model.weights}[path] if source is None else source
             np.testing.assert_array_equal(values, expected)
-        assert lines == ["  decoder: 1 layers from those of the encoder; attention to the encoder is new"]
+        assert lines == ["  decoder: 1 layer from those of the encoder; attention to the encoder is new"]
 
 
 def test_the_loss_has_label_smoothing_over_all_pieces():

@@ -74,6 +74,7 @@ def test_a_table_has_its_texts_in_two_columns(tmp_path):
         ),
         ({"train.de": "a\n"}, {}, "train.en: there is no such file; it must have the translations"),
         ({"train.de": "a\n", "train.en": "A\n"}, {"target": ""}, "--target is missing; give the ending of the file"),
+        ({"train.de": "a\n", "train.en": "A\n"}, {"source": ""}, "^--source and --target are missing; give the end"),
         ({"train.de": "a\n", "train.en": "A\n"}, {"source": "fr"}, r"expects train.fr or .*found: train.de, train.en"),
         ({"train.tsv": "a\tb\nx\ty\n"}, {"text_columns": ("a",)}, "has no column 'label' with the answers"),
         ({"train.de": "\n", "train.en": "A\n"}, {}, "holds no example of task translation"),
