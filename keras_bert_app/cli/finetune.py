@@ -41,7 +41,11 @@ _RANDOM = flags.DEFINE_bool(
 _CONFIG = flags.DEFINE_string(
     "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."
 )
-_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
+_VOCAB_FILE = flags.DEFINE_string(
+    "vocab_file",
+    "",
+    "Without --init_checkpoint: the WordPiece vocabulary. A published size is cased if its vocabulary is.",
+)
 # --max_eval_examples limits an evaluation here, so --max_eval_steps has no meaning.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],

@@ -10,6 +10,7 @@ from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.tasks import finetuning_start, registry
 from pipelines import storage
+from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "teacher")
@@ -82,11 +83,12 @@ def source_of(
         takes_weights: whether the run uses the weights of init_checkpoint. If not, the run uses only the shape and
             the vocabulary of that model.
         config: without init_checkpoint: BertConfig, a published size or the path of a bert_config.json. None or ""
-            to resume a run.
+            to resume a run. A size takes do_lower_case from the entries of the vocabulary.
         vocab_file: without init_checkpoint: the path of the vocabulary.
 
     Raises:
         UserError: the arguments contradict each other.
+        DataError: the vocabulary cannot work with do_lower_case of config.
     """
     if init_checkpoint and (config or vocab_file):
         raise UserError(
@@ -98,13 +100,14 @@ def source_of(
         raise UserError("--config and --vocab_file go together; give both of them, or give --init_checkpoint")
     if not config:
         return finetuning_start.Source(init_checkpoint or None, takes_weights)
-    num_pieces = len(load_vocabulary(vocab_file))
+    pieces = load_vocabulary(vocab_file)
     if not isinstance(config, BertConfig):
         config = (
-            BertConfig.of_size(config, vocab_size=num_pieces)
+            BertConfig.of_size(config, vocab_size=len(pieces), do_lower_case=casing.fits(pieces, True))
             if config in SIZES or not storage.exists(config)
             else BertConfig.from_json_file(config, print)
         )
+    casing.verify(pieces, config.do_lower_case, _text(vocab_file))
     return finetuning_start.Source(None, False, config, read_bytes(vocab_file))
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import string
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from keras_bert_app.interop import load
 from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds
-from keras_bert_app.tasks import finetuning_start, registry, scoring, transfer
+from keras_bert_app.tasks import finetuning_start, keyword_start, registry, scoring, transfer
+from pipelines.data_error import DataError
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest, printed_at_start
 
 
@@ -283,6 +286,22 @@ def test_options_that_do_not_fit_the_encoder_are_refused_before_a_config_is_writ
 def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir, wanted, config, vocabulary, message):
     with pytest.raises(UserError, match=message):
         launched(finished[0], {"data_dir": table_dir, **wanted}, start=(None, False, config, vocabulary))
+
+
+@pytest.mark.parametrize(
+    "words, do_lower_case, reason",
+    [("Ein Mann Frau Haus der", False, "is cased"), (" ".join(string.ascii_lowercase), True, "is uncased")],
+)
+def test_a_size_takes_its_casing_from_the_vocabulary_and_a_file_of_the_other_casing_is_refused(
+    tmp_path, words, do_lower_case, reason
+):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_PIECES, *words.split()]) + "\n", encoding="utf-8")
+    source = keyword_start.source_of("", True, "tiny", f"{tmp_path}/vocab.txt")
+    assert source.model_config.do_lower_case is do_lower_case
+    config = {**source.model_config.to_dict(), "do_lower_case": not do_lower_case}
+    (tmp_path / "bert_config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(DataError, match=f"vocab.txt {reason} .* set do_lower_case to {str(do_lower_case).lower()}"):
+        keyword_start.source_of("", True, f"{tmp_path}/bert_config.json", f"{tmp_path}/vocab.txt")
 
 
 def test_a_run_does_not_begin_in_a_directory_of_another_kind(finished, table_dir, tmp_path):
