@@ -18,7 +18,9 @@ LAYERS = [
         "pipelines": "choices data_error plurals ragged storage",
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
-        "keras_bert_app.config": "bert_config finetuning_config pretraining_config training_config",
+        "keras_bert_app.config": (
+            "bert_config finetuning_config pretraining_config text_to_text_options training_config"
+        ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
         ),
@@ -50,8 +52,8 @@ LAYERS = [
     # work directories, and checkpoints of any source
     {
         "keras_bert_app.runs": (
-            "checkpoint_manifests checkpoints lock run_notes seeds shared_tokenizer sorted_tables tf_checkpoints "
-            "work_directory"
+            "checkpoint_averages checkpoint_manifests checkpoints lock run_notes seeds shared_tokenizer sorted_tables "
+            "tf_checkpoints work_directory"
         ),
     },
     # models; serving needs only SavedModels
@@ -97,9 +99,9 @@ LAYERS = [
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batches dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
+            "batch_plans batches dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
             "labelled_data lengths metrics mlm_tuning objectives predicting pruned_runs registry result_lines results "
-            "sampling scoring split_files task transfer"
+            "sampling scheduled_sampling scoring split_files task transfer"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "

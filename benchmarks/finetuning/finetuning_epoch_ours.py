@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel
-from keras_bert_app.tasks import batches, lengths, predicting, scoring
+from keras_bert_app.tasks import batch_plans, batches, lengths, predicting, scoring
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.transfer import trained_variables
 from keras_bert_app.training import forward, steps, strategies
@@ -83,7 +83,7 @@ def _data_and_run(request, tokenizer):
         log_steps=1,
     )
     data = load_data(run, tokenizer)
-    return data, run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
+    return data, run.resolved(batch_plans.num_batches(data.train, run))
 
 
 answer = epoch_answers.answers_of_epochs(make)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import batches, registry
+from keras_bert_app.tasks import batch_plans, registry
 from keras_bert_app.tasks.families import multiple_choice, question_answering, sequences
 from keras_bert_app.tasks.readers import conll
 from keras_bert_app.tasks.task import Examples
@@ -69,7 +69,7 @@ def finetuning(head: str, **options) -> tuple:
     features = task.family.featurize(task, examples, tokenizer(), run, labels)
     if run.teacher:
         features.labels["teacher_logits"] = np.zeros((features.num_units, len(labels)), np.float32)
-    return task, labels, run.resolved(batches.steps_per_epoch(features, run.global_batch_size)), features
+    return task, labels, run.resolved(batch_plans.num_batches(features, run)), features
 
 
 def _examples(task, run):

@@ -21,7 +21,7 @@ import dataclasses
 from absl import flags
 
 from keras_bert_app.cli.common import app, config_flags, flag_groups, written_places
-from keras_bert_app.config.bert_config import SIZES
+from keras_bert_app.config.bert_config import SIZES, TRANSFORMER_SIZES
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.interop.hub import is_handle
 
@@ -39,7 +39,10 @@ _RANDOM = flags.DEFINE_bool(
     "Take only the shape and vocabulary of --init_checkpoint, not its weights. This gives a baseline.",
 )
 _CONFIG = flags.DEFINE_string(
-    "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."
+    "config",
+    "",
+    f"Without --init_checkpoint: a published size ({', '.join(SIZES)}; for text to text also "
+    f"{', '.join(TRANSFORMER_SIZES)}) or a bert_config.json.",
 )
 _VOCAB_FILE = flags.DEFINE_string(
     "vocab_file",

@@ -118,6 +118,8 @@ SIZES = {
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
 }
+# Sizes for text to text, with relu: "base" of Vaswani et al. 2017 (table 3), and transformer_small of tensor2tensor.
+TRANSFORMER_SIZES = {"transformer_base": (6, 512, 8), "transformer_small": (2, 256, 4)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,17 +228,19 @@ class BertConfig:
         """The configuration of a published size.
 
         Args:
-            size: a key of SIZES.
+            size: a key of SIZES or TRANSFORMER_SIZES.
             overrides: keys and values that replace the values of the size.
 
         Raises:
             UserError: the size is unknown.
         """
-        if size not in SIZES:
-            raise UserError(f"config {size!r} is not a published size: {nearest(size, SIZES)}")
-        layers, hidden, heads = SIZES[size]
+        sizes = SIZES | TRANSFORMER_SIZES
+        if size not in sizes:
+            raise UserError(f"config {size!r} is not a published size: {nearest(size, sizes)}")
+        layers, hidden, heads = sizes[size]
         return cls(
             **{
+                **({"hidden_act": "relu"} if size in TRANSFORMER_SIZES else {}),
                 "num_hidden_layers": layers,
                 "hidden_size": hidden,
                 "num_attention_heads": heads,

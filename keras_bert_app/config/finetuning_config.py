@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.text_to_text_options import TextToTextOptions
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
-DECODERS = ("transformer", "rnn_state", "rnn_context", "rnn_feedback")
-SHARED_WEIGHTS = ("nothing", "embeddings", "all")
-_FEWEST_TOKENS = 3  # of a target text: [CLS], a piece, [SEP]
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
@@ -26,7 +24,7 @@ SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BIL
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuningConfig(TrainingConfig):
+class FinetuningConfig(TextToTextOptions):
     """The options of a fine-tuning run.
 
     Every field is a flag of the finetune command. Names follow google-research/bert.
@@ -110,56 +108,6 @@ class FinetuningConfig(TrainingConfig):
         "[CLS], maximum and mean side by side (concat; ULMFiT).",
         choices=POOLINGS,
     )
-    source: str = field(
-        "", "Language of the texts to translate, which is the ending of their files: --source=de reads train.de."
-    )
-    target: str = field("", "Language of the translations, which is the ending of their files, such as en.")
-    decoder: str = field(
-        "transformer",
-        "The decoder of a text-to-text task: a Transformer, or a recurrent one that reads the context as its first "
-        "state (rnn_state), at each step (rnn_context), or at each step with the previous piece (rnn_feedback).",
-        choices=DECODERS,
-    )
-    attention: str = field(
-        "none",
-        "Attention of a recurrent decoder to the encoder's states (additive: Bahdanau et al. 2015; dot: Luong et al. "
-        "2015).",
-        choices=("none", "additive", "dot"),
-    )
-    context: str = field(
-        "last",
-        "Context of a recurrent decoder without attention, and its first state with attention: the last state, a "
-        "projection of it, or the mean of all states.",
-        choices=("last", "projection", "mean"),
-    )
-    decoder_layers: int = field(0, "Layers of the decoder; 0: as many as the encoder has.", minimum=0)
-    decoder_init: str = field(
-        "encoder",
-        "First weights of the decoder: those of the encoder's layers (Rothe et al. 2020), or random ones. Its "
-        "attention to the encoder is random.",
-        choices=("encoder", "scratch"),
-    )
-    shared_weights: str = field(
-        "embeddings",
-        "Weights that the decoder shares with the encoder: nothing; the embeddings; or all but its attention to the "
-        "encoder (BERTShare).",
-        choices=SHARED_WEIGHTS,
-    )
-    max_target_length: int = field(
-        0, "Largest number of tokens of a target text, with [CLS] and [SEP]; 0: as --max_seq_length.", minimum=0
-    )
-    label_smoothing: float = field(
-        0.1,
-        "Share of the probability that the loss gives to all pieces alike (Szegedy et al. 2016).",
-        minimum=0.0,
-        below=1.0,
-    )
-    num_beams: int = field(
-        4, "Beams of the beam search; 1: the most probable piece is taken at each place.", minimum=1, most=100
-    )
-    length_penalty: float = field(
-        0.6, "Exponent of the beam search's length penalty (Wu et al. 2016); 0: none.", minimum=0.0
-    )
     layers: str = field(
         "last",
         "Layers that the head reads: the last; the last four side by side; or a learned mix of all (ELMo).",
@@ -198,6 +146,12 @@ class FinetuningConfig(TrainingConfig):
         "the best weights; training continues with the weights themselves. 0: no mean.",
         minimum=0.0,
         below=1.0,
+    )
+    average_checkpoints: int = field(
+        0,
+        "Number of the newest checkpoints whose mean is scored at the end; it is kept if its score is the best "
+        "(Vaswani et al. 2017, section 6.1). 0: no mean.",
+        minimum=0,
     )
     eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
     save_checkpoints_steps: int = field(
@@ -252,6 +206,7 @@ class FinetuningConfig(TrainingConfig):
         "test_file",
         "unlabelled_files",
         "early_stopping",
+        "average_checkpoints",
     }
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {
         "num_train_steps": 0,
@@ -269,15 +224,19 @@ class FinetuningConfig(TrainingConfig):
                 "--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; to score a run without "
                 "training, give the command evaluate"
             )
-        if 0 < self.max_target_length < _FEWEST_TOKENS:
+        if self.average_checkpoints == 1 or self.average_checkpoints and self.average_decay:
             raise UserError(
-                f"--max_target_length={self.max_target_length}: expected {_FEWEST_TOKENS} or more, with [CLS] and "
-                "[SEP]; 0 takes --max_seq_length"
+                f"--average_checkpoints={self.average_checkpoints}: expected 2 or more, without --average_decay"
             )
         if self.gradual_unfreezing and self.freeze_layers < 0:
             raise UserError(
                 f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; "
                 "leave one of them out"
+            )
+        if self.batch_tokens and not self.length_buckets:
+            raise UserError(
+                f"--batch_tokens={self.batch_tokens}: needs batches of rows of similar length; leave out "
+                "--nolength_buckets"
             )
         if self.long_documents in WINDOWED and self.teacher:
             raise UserError(
@@ -285,36 +244,9 @@ class FinetuningConfig(TrainingConfig):
                 "--long_documents=head or head_tail"
             )
 
-    def _check_decoder(self):
-        """Raises UserError if an option does not belong to the decoder."""
-        if self.decoder == "transformer":
-            unread = {name: getattr(self, name) for name in ("attention", "context")}
-        elif self.decoder == "rnn_state":
-            unread = {name: getattr(self, name) for name in ("attention", "decoder_layers", "decoder_init")}
-        else:
-            unread = {name: getattr(self, name) for name in ("decoder_layers", "decoder_init")}
-        for name, value in unread.items():
-            if value != self._default(name):
-                raise UserError(f"--{name}={value}: --decoder={self.decoder} does not read it; leave it out")
-        if self.decoder != "transformer" and self.shared_weights == "all":
-            raise UserError(
-                f"--shared_weights=all: --decoder={self.decoder} has no layers of the encoder's kind; give embeddings "
-                "or nothing"
-            )
-
     @property
     def has_many_lengths(self) -> bool:
         return self.length_buckets
-
-    @property
-    def target_length(self) -> int:
-        """The largest number of tokens of a target text, with [CLS] and [SEP]."""
-        return self.max_target_length or self.max_seq_length
-
-    @property
-    def longest_row(self) -> int:
-        """The largest number of tokens of a row, of a source or of a target."""
-        return max(self.max_seq_length, self.max_target_length)
 
     def changed_by(self, wanted: Mapping[str, Any]) -> "FinetuningConfig":
         changed = super().changed_by(wanted)
@@ -338,6 +270,7 @@ class FinetuningConfig(TrainingConfig):
             "eval_steps": eval_steps,
             "save_checkpoints_steps": self.save_checkpoints_steps or most_unsaved,
         }
+        changes["keep_checkpoints"] = max(self.keep_checkpoints, self.average_checkpoints)
         changes["num_warmup_steps"] = self.resolved_warmup_steps(steps)
         return dataclasses.replace(self, **changes)
 
@@ -367,17 +300,6 @@ class FinetuningConfig(TrainingConfig):
             raise UserError(
                 f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it "
                 "out, or give --classifier_dropout"
-            )
-        if self.max_target_length > model_config.max_position_embeddings:
-            raise UserError(
-                f"--max_target_length={self.max_target_length} is above the model's max_position_embeddings "
-                f"{model_config.max_position_embeddings}; lower it, or raise max_position_embeddings"
-            )
-        self._check_decoder()
-        if self.shared_weights == "all" and self.decoder_layers > num_layers:
-            raise UserError(
-                f"--decoder_layers={self.decoder_layers}: with --shared_weights=all the decoder uses the encoder's "
-                f"{num_layers} layers; give at most {num_layers}, or --shared_weights=embeddings"
             )
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")

@@ -191,7 +191,7 @@ class TrainingConfig:
     # Pairs of options that set the same thing, in steps or as a share of the run. The user sets at most one of a pair.
     SHARES = {"num_warmup_steps": "warmup_share"}
 
-    # Options that have an effect only with some values of another option.
+    # Option -> (another option, the values of that option with which it has an effect). (): all but the default.
     ONLY_WITH = {
         "decay_power": ("learning_rate_schedule", ("polynomial",)),
         "decay_share": ("learning_rate_schedule", ("warmup_stable_decay",)),
@@ -210,10 +210,14 @@ class TrainingConfig:
         defaults = {entry.name: entry.default for entry in dataclasses.fields(self)}
         for name in names:
             other, values = self.ONLY_WITH.get(name, ("", ()))
-            if other and getattr(self, name) != defaults[name] and getattr(self, other) not in values:
+            if not other or getattr(self, name) == defaults[name]:
+                continue
+            value = getattr(self, other)
+            if value not in values and (values or value == defaults[other]):
+                needed = f"--{other}={' or '.join(values)}" if values else f"another --{other}"
                 raise UserError(
-                    f"--{name}={getattr(self, name)}: has an effect only with --{other}={' or '.join(values)}, but "
-                    f"this run has --{other}={getattr(self, other)}; leave out --{name}"
+                    f"--{name}={getattr(self, name)}: has an effect only with {needed}, but this run has "
+                    f"--{other}={value}; leave out --{name}"
                 )
 
     def has_ended(self, step: int, seconds: float) -> bool:
@@ -240,6 +244,11 @@ class TrainingConfig:
     @property
     def has_many_lengths(self) -> bool:
         """Whether batches differ in the length of their rows."""
+        return False
+
+    @property
+    def has_many_batch_sizes(self) -> bool:
+        """Whether batches differ in the number of their rows."""
         return False
 
     def rows_at_a_time(self, num_replicas: int) -> int:

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.text_decoding import DecodingOptions
+from keras_bert_app.tasks.families import text_to_text
 from pipelines.wordpiece.detokenizing import texts_of_ids
 
 
@@ -24,7 +24,7 @@ class TextToTextModule(tf.Module):
         self.about = about_run(finetuned, {"serving_default": {"text": ["A man reads a book."]}})
         run, model, tokenizer = finetuned.run, finetuned.model, finetuned.tokenizer
         vocabulary = tf.constant(tokenizer.vocabulary)
-        options = DecodingOptions(run.target_length - 1, run.num_beams, run.length_penalty)
+        options = text_to_text.decoding_options(run)
         room = run.max_seq_length - 2
 
         @tf.function(input_signature=[text_spec()], autograph=False)

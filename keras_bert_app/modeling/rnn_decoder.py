@@ -14,6 +14,8 @@ Without attention c_t = c. With attention c_t = sum of a_ti h_i over the states 
     dot           s_{t-1} W h_i (Luong et al. 2015, "general", but with s_{t-1} instead of s_t)
 """
 
+from collections.abc import Callable
+
 import keras
 
 from keras_bert_app.config.bert_config import BertConfig
@@ -114,15 +116,49 @@ class RnnDecoder(Configured, keras.Model):
         """The embeddings of the pieces, [V, H]."""
         return self.own_table if self.embeddings is None else self.embeddings.word_table
 
-    def call(self, target_ids, target_mask, states, input_mask, dropout_stem=None, execution: Execution = PLAIN):
-        del target_mask  # a recurrent decoder does not read later places
+    def call(
+        self,
+        target_ids,
+        target_mask,
+        states,
+        input_mask,
+        dropout_stem=None,
+        execution: Execution = PLAIN,
+        reads_target=None,
+        best_pieces: Callable | None = None,
+    ):
+        """The outputs of all places, with the arguments of TransformerDecoder.
+
+        Args:
+            target_ids: int32 [B, T].
+            target_mask: not used; a recurrent decoder does not read later places.
+            states: [B, S, W].
+            input_mask: int32 [B, S].
+            dropout_stem: backend.stem of a seed, or None for inference.
+            execution: Execution. How ops are executed.
+            reads_target: int32 [B, T]. 0: the place reads the piece that the model finds most probable at the place
+                before, instead of the piece of target_ids. None: all places read target_ids.
+            best_pieces: function from outputs [B, 1, H] to the most probable pieces, int32 [B, 1]. Only for
+                reads_target.
+
+        Returns:
+            (outputs [B, T, H], list with the attention to the encoder [B, 1, T, S]).
+        """
+        del target_mask
         ops, length = keras.ops, keras.ops.shape(target_ids)[1]
         (first, *_), read_by_all = self.start(states, input_mask, 0, execution)
         # [T, B, 3H] The part of the gates that depends on no earlier state.
         inputs = ops.transpose(self._from_pieces(target_ids, dropout_stem, execution), (1, 0, 2))
 
         def step(state, place):
-            return self._step(state[0], inputs[place], read_by_all, execution)
+            inputs_of_place = inputs[place]
+            if reads_target is not None:
+                outputs = self._output(*(ops.expand_dims(part, 1) for part in state[:2]), execution)
+                stem_of_place = None if dropout_stem is None else dropout_stem + 1 + place
+                own = self._from_pieces(best_pieces(outputs), stem_of_place, execution)[:, 0]
+                reads = ops.expand_dims(reads_target[:, place] > 0, 1)
+                inputs_of_place = ops.where(reads, inputs_of_place, own)
+            return self._step(state[0], inputs_of_place, read_by_all, execution)
 
         context_and_shares = self._step(first, inputs[0], read_by_all, execution)[1:]
         outputs, contexts, shares = backend.scan(step, (first, *map(ops.zeros_like, context_and_shares)), length)

@@ -80,7 +80,8 @@ class TextToTextModel(Configured, keras.Model):
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S], and target_word_ids, int32
-            [B, T + 1]: [CLS], the pieces of the target, [SEP], then zeros.
+            [B, T + 1]: [CLS], the pieces of the target, [SEP], then zeros. reads_target, int32 [B, T], is for
+            scheduled sampling with a recurrent decoder; see RnnDecoder.call.
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: bool. Whether to return the decoder's attention to the encoder too.
         execution: Execution. How ops are executed.
@@ -162,8 +163,17 @@ class TextToTextModel(Configured, keras.Model):
         states = self._states(inputs, dropout_seed, execution)
         target_ids = inputs["target_word_ids"][:, :-1]
         target_mask = keras.ops.cast(target_ids > 0, "int32")
+        own_pieces = {}
+        if "reads_target" in inputs:
+            own_pieces = {"reads_target": inputs["reads_target"], "best_pieces": self._best_pieces(execution)}
         x, attention_scores = self.decoder(
-            target_ids, target_mask, states, inputs["input_mask"], decoder_stem(dropout_seed), execution=execution
+            target_ids,
+            target_mask,
+            states,
+            inputs["input_mask"],
+            decoder_stem(dropout_seed),
+            execution=execution,
+            **own_pieces,
         )
         outputs = {"logits": self._logits(x, execution)}
         return {**outputs, "attention_scores": attention_scores} if return_attention_scores else outputs
@@ -187,9 +197,7 @@ class TextToTextModel(Configured, keras.Model):
             lambda values: None if values is None else ops.repeat(values, num_beams, axis=0),
             self.decoder.start(states, inputs["input_mask"], options.max_length, execution),
         )
-        never = np.zeros(self.config.vocab_size, np.float32)
-        never[[*self.head.never_ids]] = IMPOSSIBLE
-        never[self.head.num_pieces or self.config.vocab_size :] = IMPOSSIBLE
+        never = self._never()
 
         def step(ids, place, cache):
             x, cache, _ = self.decoder.step(ids, place, cache, read_by_all, execution)
@@ -217,6 +225,18 @@ class TextToTextModel(Configured, keras.Model):
                 fits = tensor is not None and tuple(tensor.shape) == tuple(variable.shape)
                 first[variable.path] = tensor if fits else variable.numpy()
         return first
+
+    def _never(self):
+        """float32 [V]: IMPOSSIBLE for the pieces that the model never writes, else 0."""
+        never = np.zeros(self.config.vocab_size, np.float32)
+        never[[*self.head.never_ids]] = IMPOSSIBLE
+        never[self.head.num_pieces or self.config.vocab_size :] = IMPOSSIBLE
+        return never
+
+    def _best_pieces(self, execution):
+        """A function from outputs [B, T, H] of the decoder to the most probable pieces, int32 [B, T]."""
+        never = self._never()
+        return lambda x: keras.ops.cast(keras.ops.argmax(self._logits(x, execution) + never, axis=-1), "int32")
 
     def _states(self, inputs, dropout_seed, execution):
         dropout_seed = dropout_seed if self.encoder_has_dropout else None

@@ -3,16 +3,16 @@
 The seed and the position decide the content of a batch. Rows of similar length share a batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import lengths
+from keras_bert_app.tasks import lengths, scheduled_sampling
+from keras_bert_app.tasks.batch_plans import Batch, epoch_plan
 from keras_bert_app.tasks.features import Features
 
-_POOL = 32  # number of batches whose examples are sorted by length together
 # Time of a batch in bfloat16 on a CPU without compilation, divided by the time with compiled parts
 # (docs/results/speed.md).
 _SLOWDOWN_WITHOUT_COMPILATION = 1.8
@@ -75,16 +75,13 @@ def _target_ids(features, units, batch_size, length):
     return ids
 
 
-def steps_per_epoch(features: Features, batch_size: int) -> int:
-    """The number of batches of `batch_size` units in one pass over all units.
-
-    The number includes the last batch, which may be only partly filled.
-    """
-    return -(-features.num_units // batch_size)
-
-
 def training_batches(
-    features: Features, run: FinetuningConfig, position: tuple[int, int] | None = None, length_cost: float = 0
+    features: Features,
+    run: FinetuningConfig,
+    position: tuple[int, int] | None = None,
+    length_cost: float = 0,
+    step: int = 0,
+    share: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, int]]]:
     """Yields (batch of tensors, position after it) without end.
 
@@ -92,49 +89,29 @@ def training_batches(
 
     Args:
         features: Features.
-        run: FinetuningConfig. The function reads seed, global_batch_size, num_train_steps, longest_row and
-            length_buckets.
+        run: FinetuningConfig.
         position: (epoch, batch). Where to continue; None to begin.
         length_cost: float. The value of lengths.cost. A higher cost gives fewer different lengths in the run.
+        step: int. The step of the first batch.
+        share: function that returns the share of train_minutes that is over. Without train_minutes the step decides.
     """
     epoch, first = position or (0, 0)
     plan = epoch_plan(features, run, 0)  # the batches of all epochs have about the same lengths
     epochs = max(1.0, run.num_train_steps / len(plan))
-    tensors = _maker(features, run, run.global_batch_size, _fitted(features, run, plan, length_cost / epochs))
+    tensors = _maker(features, run, _fitted(features, run, plan, length_cost / epochs))
     while True:
         batches = epoch_plan(features, run, epoch)
         for number in range(first, len(batches)):
             after = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
-            yield tensors(batches[number]), after
+            batch = tensors(batches[number])
+            if run.teacher_forcing < 1.0:
+                rows, places = batch["target_word_ids"].shape
+                progress = share() if run.train_minutes else step / run.num_train_steps
+                reads = scheduled_sampling.reads_target((rows, places - 1), run, (epoch, number), progress)
+                batch["reads_target"] = tf.constant(reads)
+            yield batch, after
+            step += 1
         epoch, first = epoch + 1, 0
-
-
-def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[np.ndarray]:
-    """The units of each batch of an epoch, in random order.
-
-    With length buckets, the function sorts the units of _POOL batches by length before it divides them into batches.
-    Then it shuffles the batches.
-
-    Args:
-        features: Features.
-        run: FinetuningConfig. The function reads seed, global_batch_size and length_buckets.
-        epoch: int. Number of the epoch, from 0.
-
-    Returns:
-        list of int arrays [at most B], one for each batch.
-    """
-    generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
-    order = generator.permutation(features.num_units)
-    size = run.global_batch_size
-    if not run.length_buckets:
-        return [order[start : start + size] for start in range(0, len(order), size)]
-    work = features.work()
-    batches = []
-    for pool_start in range(0, len(order), _POOL * size):
-        pool = order[pool_start : pool_start + _POOL * size]
-        pool = pool[np.argsort(work[pool], kind="stable")]
-        batches += [pool[start : start + size] for start in range(0, len(pool), size)]
-    return [batches[index] for index in generator.permutation(len(batches))]
 
 
 def evaluation_batches(
@@ -158,10 +135,11 @@ def evaluation_batches(
     """
     plan = _evaluation_plan(features, batch_size)
     batch_lengths = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)
-    full = _maker(features, run, batch_size, batch_lengths)
-    for units in plan:
-        is_short = is_any_shape and run.length_buckets and len(units) < batch_size
-        yield (_maker(features, run, len(units), batch_lengths) if is_short else full)(units), units
+    tensors = _maker(features, run, batch_lengths)
+    for batch in plan:
+        if is_any_shape and run.length_buckets:
+            batch = batch._replace(num_rows=len(batch.units))
+        yield tensors(batch), batch.units
 
 
 def is_worth_compiling(
@@ -188,17 +166,17 @@ def is_worth_compiling(
 
 
 def _evaluation_plan(features, batch_size):
-    """The units of each batch, the shortest units first."""
+    """The batches of an evaluation, the shortest units first."""
     order = np.argsort(features.work(), kind="stable")
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    return [Batch(order[start : start + batch_size], batch_size) for start in range(0, len(order), batch_size)]
 
 
 def _sizes(features, plan):
     """(longest row of each batch, number of rows of each batch), int [N] each."""
     longest, sizes = features.longest_rows(), features.group_sizes()
     return (
-        np.array([longest[units].max() for units in plan]),
-        np.array([len(units) * sizes[units].max() for units in plan]),
+        np.array([batch.length or longest[batch.units].max() for batch in plan]),
+        np.array([len(batch.units) * sizes[batch.units].max() for batch in plan]),
     )
 
 
@@ -209,15 +187,14 @@ def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
     return lengths.fitted(*_sizes(features, plan), length_cost, run.longest_row, multiple)
 
 
-def _maker(features, run, batch_size, batch_lengths):
-    """A function from units to their batch of tensors. Without length buckets all batches have one shape."""
+def _maker(features, run, batch_lengths):
+    """A function from a batch of a plan to its tensors. Without length buckets all batches have one shape."""
     longest = features.longest_rows()
     group_size = None if run.length_buckets else int(features.group_sizes().max())
 
-    def tensors(units):
-        batch = make_batch(
-            features, units, batch_size, lengths.padded(int(longest[units].max()), batch_lengths), group_size
-        )
-        return {name: tf.constant(values) for name, values in batch.items()}
+    def tensors(batch):
+        length = batch.length or lengths.padded(int(longest[batch.units].max()), batch_lengths)
+        arrays = make_batch(features, batch.units, batch.num_rows, length, group_size)
+        return {name: tf.constant(values) for name, values in arrays.items()}
 
     return tensors

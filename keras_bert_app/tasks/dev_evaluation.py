@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoint_averages, checkpoints
 from keras_bert_app.tasks import predicting, scoring
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.labelled_data import Data
@@ -30,6 +30,7 @@ class Scorer:
 
     Attributes:
         history: list of (step, score by the first metric of the task).
+        average: dict with steps, score and is_best of the mean of the newest checkpoints. {} before evaluate_average.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Scorer:
         execution, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
         self.call = forward.make_prediction_call(strategy, model, execution, data.task.family.make_answers(run))
         self.metric = data.task.metrics[0]
+        self.average: dict[str, Any] = {}
         # A resumed run repeats steps. Only the chief deletes the old rows of these steps, and another process may read
         # the file earlier.
         self.history = [
@@ -119,12 +121,9 @@ class Scorer:
         Returns:
             dict of eval_* figures; {} after a stop.
         """
-        data = self.data
-        logits = self.logits(data.dev, should_stop, self.times)
-        if logits is None:
+        scores = self._scores(should_stop)
+        if scores is None:
             return {}
-        predictions, _ = self.tuned_predictions(logits)
-        scores = data.task.family.score(data.task, data.dev_examples, predictions, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier_scores = [score for at, score in self.history if at < step]
         score = reporting.as_written(scores[self.metric])  # a resumed run reads rounded scores
@@ -134,12 +133,46 @@ class Scorer:
         strategies.wait_for_all(self.strategy)  # from here on, every process may read the best weights
         self.reporter.write(step, figures)
         self.reporter.say(
-            f"step {step:,}: dev "
-            + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-            + (" (the best so far)" if is_best and earlier_scores else "")
+            f"step {step:,}: dev {_shown(scores)}" + (" (the best so far)" if is_best and earlier_scores else "")
         )
         self.history = [(at, score) for at, score in self.history if at < step] + [(step, score)]
         return figures
+
+    def evaluate_average(self) -> None:
+        """Scores the mean of the newest checkpoints at the end of a run, and keeps it if it is the best.
+
+        The model has the mean afterwards.
+        """
+        directories = checkpoints.list_checkpoints(self.workdir)[-self.run.average_checkpoints :]
+        steps = [checkpoints.read_manifest(directory, verify=False)["step"] for directory in directories]
+        if len(directories) < 2:
+            self.reporter.say(
+                f"--average_checkpoints={self.run.average_checkpoints}: the run has only one checkpoint; lower "
+                "--save_checkpoints_steps"
+            )
+            return
+        checkpoint_averages.load_mean(directories, self.model)
+        scores = self._scores()
+        score, last_step = reporting.as_written(scores[self.metric]), steps[-1]
+        is_best = score > max(score for _, score in self.history)
+        if is_best and self.chief:
+            figures = {f"eval_{name}": float(value) for name, value in scores.items()}
+            checkpoints.save_best(self.workdir, self.model, last_step, figures)
+        strategies.wait_for_all(self.strategy)
+        self.average = {"steps": steps, "score": score, "is_best": is_best}
+        self.reporter.say(
+            f"mean of the checkpoints of steps {', '.join(f'{step:,}' for step in steps)}: dev {_shown(scores)}"
+            + (" (the best so far)" if is_best else "")
+        )
+
+    def _scores(self, should_stop=lambda: False):
+        """dict metric -> score of the model on the dev examples; None after a stop."""
+        data = self.data
+        logits = self.logits(data.dev, should_stop, self.times)
+        if logits is None:
+            return None
+        predictions, _ = self.tuned_predictions(logits)
+        return data.task.family.score(data.task, data.dev_examples, predictions, data.labels)
 
     def best_step(self) -> int:
         """The first step with the best score."""
@@ -159,3 +192,8 @@ class Scorer:
             f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better "
             f"score than that of step {self.best_step():,}; --early_stopping=0 continues"
         )
+
+
+def _shown(scores):
+    """The scores as text."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())

@@ -16,6 +16,7 @@ from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import initialization, loop, reporting, strategies, tpu
 from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.pace import Reached
 from keras_bert_app.training.start import Start
 from pipelines.plurals import counted
 
@@ -71,7 +72,7 @@ def finetune(start: Start) -> dict[str, Any]:
 
         # 3. batches and dev examples
         scorer = Scorer(start.workdir, data, run, model, start.strategy, reporter, state["step"])
-        training_batches = batches.training_batches(data.train, run, state["position"], _length_cost(start))
+        reached = Reached()
 
         # 4. the loop
         training = loop.Training(
@@ -82,16 +83,19 @@ def finetune(start: Start) -> dict[str, Any]:
             optimizer,
             objective,
             start.execution,
-            training_batches,
+            _training_batches(start, state, reached),
             _averaged(scorer, optimizer),
             state,
             reporter,
             ends_early=scorer.ends_early,
             has_many_lengths=run.has_many_lengths,
+            reached=reached,
         )
         loop.train(training)
         if scorer.ends_early() and not training.has_ended:
             reporter.say(scorer.early_end())
+        if run.average_checkpoints:
+            scorer.evaluate_average()
         return results.write(start.workdir, data, run, model, scorer, start.is_chief, reporter)
 
 
@@ -173,9 +177,12 @@ def _introduction(start, model, optimizer, origin):
     yield from data.warnings
 
 
-def _length_cost(start):
-    """The value of lengths.cost for the devices and the compilation of the run."""
-    return lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
+def _training_batches(start, state, reached):
+    """The batches of a run from its position on, with lengths for its devices and its compilation."""
+    length_cost = lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
+    return batches.training_batches(
+        start.data.data.train, start.run, state["position"], length_cost, state["step"], lambda: reached.share
+    )
 
 
 def _averaged(scorer, optimizer) -> Callable:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.interop import load, own_layout, surgery
 from keras_bert_app.interop.hub import is_handle
@@ -15,7 +16,7 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, result_lines, results, transfer
+from keras_bert_app.tasks import batch_plans, mlm_tuning, pruned_runs, registry, result_lines, results, transfer
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import strategies, vocabulary_fit
@@ -141,7 +142,7 @@ def make_start(
     """
     strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
-    strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
+    _check_rows(strategy, run)
     tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
     data = _loaded_data(existing, run, tokenizer)
     if model_config.type_vocab_size < 2 and data.train.has_pairs:
@@ -154,7 +155,7 @@ def make_start(
         _check_examples(existing, run, data, fingerprints)
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
     head = transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
-    run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
+    run = run.resolved(batch_plans.num_batches(data.train, run))
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
         answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
@@ -167,6 +168,17 @@ def make_start(
     task_data = TaskData(data, head, fingerprints, tuple(teachers), answers)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+def _check_rows(strategy, run):
+    """Raises UserError if the batches do not divide over the replicas."""
+    strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
+    num_parts = strategy.num_replicas_in_sync * run.gradient_accumulation_steps
+    if run.batch_tokens and ROWS_MULTIPLE % num_parts:
+        raise UserError(
+            f"--batch_tokens={run.batch_tokens}: batches have multiples of {ROWS_MULTIPLE} rows, which do not divide "
+            f"into {num_parts} equal parts (replicas x --gradient_accumulation_steps); give --global_batch_size instead"
+        )
 
 
 def _loaded_data(existing, run, tokenizer):

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any, TextIO
 
-from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.config.bert_config import SIZES, TRANSFORMER_SIZES, BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.interop.hub import is_handle
@@ -104,7 +104,7 @@ def source_of(
     if not isinstance(config, BertConfig):
         config = (
             BertConfig.of_size(config, vocab_size=len(pieces), do_lower_case=casing.fits(pieces, True))
-            if config in SIZES or not storage.exists(config)
+            if config in SIZES | TRANSFORMER_SIZES or not storage.exists(config)
             else BertConfig.from_json_file(config, print)
         )
     casing.verify(pieces, config.do_lower_case, _text(vocab_file))

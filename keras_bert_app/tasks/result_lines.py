@@ -24,8 +24,10 @@ def summary(figures: dict[str, Any]) -> Iterator[str]:
     best, last = figures["best"], figures["last"]
     count = figures["num_evaluations"]
     what = "half of dev" if reported_on == dev_halves.REPORTED else "dev"
+    steps = best.get("mean_of_steps")
+    weights = f"mean of steps {', '.join(f'{step:,}' for step in steps)}" if steps else f"step {best['step']:,}"
     yield (
-        f"  weights of step {best['step']:,}, chosen on {counted(figures['dev_examples'], 'example')} of "
+        f"  weights of {weights}, chosen on {counted(figures['dev_examples'], 'example')} of "
         f"{'the other ' if reported_on == dev_halves.REPORTED else ''}{what}: {best['score']:.4f}, the best of "
         f"{counted(count, 'evaluation')}; the last {last['score']:.4f}"
     )

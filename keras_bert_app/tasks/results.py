@@ -74,6 +74,7 @@ def write(
             num_evaluations: number of evaluations on the dev examples that choose the weights.
             dev_examples: number of these examples.
             last, best: step and score of the last and of the best evaluation.
+            average: steps and score of the mean of checkpoints; best has mean_of_steps if this mean is the best.
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
             no_better_than_baseline: whether the lower end of difference_interval is at most 0.
@@ -93,12 +94,10 @@ def write(
         "seed": run.seed,
         "num_train_steps": run.num_train_steps,
         "train_seconds": round(_seconds(workdir), 1),
-        **_chosen(data, scorer.history, manifest["step"]),
+        **_chosen(data, scorer, manifest["step"]),
         **_reported(data, answers),
+        **_layer_mix(model),
     }
-    if getattr(model, "scalar_mix", None) is not None:
-        figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
-        figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
     if tuned_fields:
         figures["tuned"] = tuned_fields
     for split, (examples, features) in data.others.items():
@@ -116,6 +115,15 @@ def write(
     return figures
 
 
+def _layer_mix(model):
+    """The shares of the layers in results.json; {} for a model without a learned mix."""
+    mix = getattr(model, "scalar_mix", None)
+    if mix is None:
+        return {}
+    shares = [round(float(share), 4) for share in mix.shares()]
+    return {"layer_shares": shares, "layer_gamma": round(float(mix.gamma[0]), 4)}
+
+
 def _say(workdir, data, run, figures, mistakes, pictures, reporter):
     for line in (
         *result_lines.summary(figures),
@@ -129,15 +137,19 @@ def _say(workdir, data, run, figures, mistakes, pictures, reporter):
         reporter.say(f"answers.png: {note}")
 
 
-def _chosen(data, history, best_step):
+def _chosen(data, scorer, best_step):
     """The parts of results.json about the examples that choose the weights."""
-    scores = dict(history)
+    scores, average = dict(scorer.history), scorer.average
     last_step = max(scores)
+    best = {"step": best_step, "score": scores[best_step]}
+    if average.get("is_best"):
+        best = {"step": best_step, "score": average["score"], "mean_of_steps": average["steps"]}
     return {
-        "num_evaluations": len(history),
+        "num_evaluations": len(scorer.history) + bool(average),
         "dev_examples": len(data.dev_examples),
         "last": {"step": last_step, "score": scores[last_step]},
-        "best": {"step": best_step, "score": scores[best_step]},
+        "best": best,
+        **({"average": {name: average[name] for name in ("steps", "score")}} if average else {}),
     }
 
 

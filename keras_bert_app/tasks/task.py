@@ -28,8 +28,14 @@ TEXT_TO_TEXT_FIELDS = (
     "shared_weights",
     "max_target_length",
     "label_smoothing",
+    "batch_tokens",
+    "teacher_forcing",
+    "teacher_forcing_schedule",
     "num_beams",
     "length_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
 )
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (

@@ -81,7 +81,7 @@ def make_prediction_call(
     """
     call = prediction_function(strategy, model, execution, answers)
     # A program for a TPU cannot leave a size open, so each size has its own program.
-    trace = tracer(call, num_fixed=1 if execution.is_compiled else 0) if device_kind(strategy) != "TPU" else None
+    trace = tracer(call, not execution.is_compiled, row_axis=0) if device_kind(strategy) != "TPU" else None
 
     def predict_call(batch):
         batch = split_over_replicas(strategy, batch, row_axis=0)

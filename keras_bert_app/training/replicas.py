@@ -7,7 +7,7 @@ import tensorflow as tf
 
 # The arrays of a batch with one number for each token. A test of sizes is not enough, because another array may have
 # the same size by chance.
-_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels", "target_word_ids")
+_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels", "target_word_ids", "reads_target")
 
 
 def split_over_replicas(strategy: tf.distribute.Strategy, batch: dict[str, tf.Tensor], row_axis: int) -> Any:
@@ -52,7 +52,7 @@ def sum_over_replicas(context: tf.distribute.ReplicaContext, values: Any) -> Any
     return tf.nest.pack_sequence_as(values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
 
 
-def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
+def tracer(call: Callable, has_many_batch_sizes: bool, row_axis: int = 1) -> Callable[..., None]:
     """Makes a function that traces `call` once, for batches of any length.
 
     Without it, TensorFlow traces one graph for the first length, and a second graph for all other lengths. A batch that
@@ -60,8 +60,9 @@ def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
 
     Args:
         call: tf.function of (batch, *others).
-        num_fixed: number of leading dimensions of input_mask that are the same for all batches. The other dimensions of
-            arrays with one number a token stay open.
+        has_many_batch_sizes: whether the number of rows stays open too.
+        row_axis: the axis of the rows in every tensor. The later dimensions of arrays with one number a token stay
+            open.
 
     Returns:
         function with the arguments of `call`. Call it before each use of `call`. It traces only once.
@@ -72,15 +73,15 @@ def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
         nonlocal is_traced
         if is_traced or not isinstance(batch["input_mask"], tf.Tensor):
             return
-        rows = batch["input_mask"].shape
-        open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
-        call.get_concrete_function(
-            {
-                name: tf.TensorSpec(open_rows if name in _TOKEN_ARRAYS else values.shape, values.dtype)
-                for name, values in batch.items()
-            },
-            *others,
-        )
+        specs = {}
+        for name, values in batch.items():
+            sizes = values.shape.as_list()
+            if has_many_batch_sizes:
+                sizes[row_axis] = None
+            if name in _TOKEN_ARRAYS:
+                sizes[row_axis + 1 :] = [None] * (values.shape.rank - row_axis - 1)
+            specs[name] = tf.TensorSpec(sizes, values.dtype)
+        call.get_concrete_function(specs, *others)
         is_traced = True
 
     return trace

@@ -73,7 +73,7 @@ def make_train_call(
             stop: bool. Whether this process has received a signal to stop.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length, execution)
-    trace = tracer(call, num_fixed=2) if has_dynamic_length else None
+    trace = tracer(call, run.has_many_batch_sizes) if has_dynamic_length else None
 
     def train_call(batches, first_step, progress=None, stop=False):
         num_steps = next(iter(batches.values())).shape[0]
@@ -225,21 +225,13 @@ def _in_parts(forward_backward, num_parts, zeros=()):
 
     def in_parts(batch, seed, *counts):
         def part(index):
-            # Batches of many lengths leave two sizes open: the length of rows, and the number of rows of a text.
-            rows = {
-                name: tf.reshape(
-                    values,
-                    [
-                        num_parts,
-                        values.shape[0] // num_parts,
-                        *(
-                            tf.shape(values)[axis] if values.shape[axis] is None else values.shape[axis]
-                            for axis in range(1, values.shape.rank)
-                        ),
-                    ],
-                )[index]
-                for name, values in batch.items()
-            }
+            rows = {}
+            for name, values in batch.items():
+                # Batches leave sizes open: the length of rows, the number of rows of a text, or the number of texts.
+                sizes = [
+                    tf.shape(values)[axis] if size is None else size for axis, size in enumerate(values.shape.as_list())
+                ]
+                rows[name] = tf.reshape(values, [num_parts, sizes[0] // num_parts, *sizes[1:]])[index]
             return tf.nest.flatten(forward_backward(rows, (*seed, index), *counts))
 
         def add(index, *sums):

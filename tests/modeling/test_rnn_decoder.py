@@ -69,6 +69,24 @@ def test_place_by_place_gives_the_outputs_of_the_whole_target_and_every_weight_l
     assert model.decoded(inputs, DecodingOptions(4, 2)).ids.shape == (BATCH_SIZE, 2, 4)
 
 
+def test_a_place_that_does_not_read_the_target_reads_the_most_probable_piece_of_the_place_before():
+    head = Decoder("rnn_feedback", 0, "embeddings", 2, 3, (0, 7), attention="dot", bilstm_units=WIDTH // 2)
+    model, inputs = TextToTextModel(CONFIG, head, seed=3), batch()
+    reads = np.array([[1, 0, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], np.int32)
+    logits = model({**inputs, "reads_target": tf.constant(reads)})["logits"].numpy()
+    states = model._states(inputs, None, UNCOMPILED)
+    cache, read_by_all = model.decoder.start(states, inputs["input_mask"], TARGET)
+    target, own = inputs["target_word_ids"].numpy(), np.zeros(BATCH_SIZE, np.int32)
+    for place in range(TARGET):
+        ids = np.where(reads[:, place], target[:, place], own)
+        x, cache, _ = model.decoder.step(tf.constant(ids), place, cache, read_by_all)
+        right = model.output_head(x, model.decoder.word_table)[:, 0].numpy()
+        np.testing.assert_allclose(logits[:, place], right, atol=1e-5)
+        right[:, [0, 7]] = -np.inf  # pieces that the model never writes
+        own = right.argmax(axis=1).astype(np.int32)
+    assert np.any(own != target[:, TARGET])
+
+
 def test_the_recurrent_unit_is_that_of_keras_with_reset_after():
     decoder = RnnDecoder(CONFIG, WIDTH, "rnn_context", seed=5)
     generator = np.random.default_rng(6)

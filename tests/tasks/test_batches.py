@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.execution import PARTS, PLAIN
-from keras_bert_app.tasks import batches, scoring
+from keras_bert_app.tasks import batch_plans, batches, scheduled_sampling, scoring
 from keras_bert_app.tasks.features import Features
 from tests.tasks.conftest import CONFIG
 from tests.training.conftest import two_replicas
@@ -57,7 +57,7 @@ def labels_of(taken):
 
 @pytest.mark.parametrize("length_buckets", [True, False])
 def test_every_example_comes_once_an_epoch_in_a_new_order_each_time(length_buckets):
-    features, steps = random_features(), batches.steps_per_epoch(random_features(), BATCH)
+    features, steps = random_features(), batch_plans.num_batches(random_features(), run())
     taken = take_batches(features, run(length_buckets=length_buckets), 2 * steps)
     first, second = labels_of(taken[:steps]), labels_of(taken[steps:])
     assert sorted(first) == sorted(second) == list(range(53)) and first != second
@@ -68,7 +68,7 @@ def test_every_example_comes_once_an_epoch_in_a_new_order_each_time(length_bucke
 
 def test_the_plan_follows_from_seed_and_epoch_alone():
     def plan(seed, epoch):
-        return [units.tolist() for units in batches.epoch_plan(random_features(), run(seed=seed), epoch)]
+        return [batch.units.tolist() for batch in batch_plans.epoch_plan(random_features(), run(seed=seed), epoch)]
 
     assert plan(5, 0) == plan(5, 0)
     assert plan(5, 0) != plan(6, 0) and plan(5, 0) != plan(5, 1) and plan(5, 1) != plan(6, 0)
@@ -143,7 +143,7 @@ def test_a_higher_length_cost_gives_fewer_lengths_and_no_buckets_give_one_shape(
 
 def test_a_longer_run_has_more_lengths_and_each_epoch_has_the_same_ones():
     features = random_features(400)
-    steps = batches.steps_per_epoch(features, BATCH)
+    steps = batch_plans.num_batches(features, run())
 
     def lengths_of(epochs, taken_epochs):
         stream = batches.training_batches(features, run(num_train_steps=epochs * steps), length_cost=1000)
@@ -158,7 +158,7 @@ def test_texts_of_similar_lengths_are_in_the_same_batch():
     features = random_features(400)
 
     def padding(settings):
-        taken = take_batches(features, settings, batches.steps_per_epoch(features, BATCH))
+        taken = take_batches(features, settings, batch_plans.num_batches(features, run()))
         return sum(batch["input_mask"].size for batch, _ in taken) / sum(
             batch["input_mask"].sum() for batch, _ in taken
         )
@@ -169,7 +169,7 @@ def test_texts_of_similar_lengths_are_in_the_same_batch():
 
 def test_short_and_long_batches_come_in_random_order():
     features = random_features(400)
-    taken = take_batches(features, run(), batches.steps_per_epoch(features, BATCH))
+    taken = take_batches(features, run(), batch_plans.num_batches(features, run()))
     lengths = np.array([batch["input_mask"].shape[1] for batch, _ in taken], float)
     assert abs(np.corrcoef(lengths[:-1], lengths[1:])[0, 1]) < 0.4
 
@@ -232,3 +232,33 @@ def test_one_cpu_without_compilation_takes_batches_of_any_shape(strategy, precis
         strategy, run(precision=precision), CONFIG, random_features(64), times=10**6
     )
     assert (execution, shapes["is_any_shape"]) == expected
+
+
+def test_batches_by_tokens_have_every_unit_once_and_one_number_of_rows_for_each_length():
+    features, settings = random_features(count=997), run(batch_tokens=700)
+    steps = batch_plans.num_batches(features, settings)
+    taken = take_batches(features, settings, steps)
+    assert sorted(labels_of(taken)) == list(range(997))
+    shapes = {batch["input_word_ids"].shape for batch, _ in taken}
+    assert len(shapes) == len({length for _, length in shapes}) > 4
+    for rows, length in shapes:
+        assert rows % 8 == 0 and 700 - 8 * length < rows * length <= 700
+    # The rest of each pool fills up one batch.
+    share = sum(len(labels_of([each])) for each in taken) / sum(len(batch["labels"]) for batch, _ in taken)
+    assert share > 0.9
+    assert labels_of(take_batches(features, settings, 3, position=(0, 5))) == labels_of(taken[5:8])
+
+
+def test_the_share_of_right_pieces_falls_over_the_run_and_the_position_decides_the_draws():
+    linear, constant = (
+        run(decoder="rnn_feedback", teacher_forcing=0.4, teacher_forcing_schedule=name)
+        for name in ("linear", "constant")
+    )
+    shares = [scheduled_sampling.share_of_right_pieces(linear, progress) for progress in (0.0, 0.5, 1.0, 1.2)]
+    np.testing.assert_allclose(shares, [1.0, 0.7, 0.4, 0.4])
+    assert scheduled_sampling.share_of_right_pieces(constant, 0.0) == 0.4
+    draws = scheduled_sampling.reads_target((200, 51), linear, (1, 7), 0.5)
+    assert draws.dtype == np.int32 and draws[:, 0].all() and abs(draws[:, 1:].mean() - 0.7) < 0.02
+    np.testing.assert_array_equal(draws, scheduled_sampling.reads_target((200, 51), linear, (1, 7), 0.5))
+    for other in ((1, 8), (2, 7)):
+        assert np.any(draws != scheduled_sampling.reads_target((200, 51), linear, other, 0.5))

@@ -89,7 +89,7 @@ FINETUNE = GroupedFlags(
         _group(
             "evaluation",
             "evaluations, the weights that are kept, checkpoints and logs",
-            f"eval_steps max_eval_examples early_stopping average_decay {_CHECKPOINTS}",
+            f"eval_steps max_eval_examples early_stopping average_decay average_checkpoints {_CHECKPOINTS}",
         ),
         _DEVICES,
         _group(
@@ -102,7 +102,8 @@ FINETUNE = GroupedFlags(
             "text_to_text",
             "translation and other tasks whose answers are texts",
             "source target decoder attention context decoder_layers decoder_init shared_weights max_target_length "
-            "label_smoothing num_beams length_penalty",
+            "label_smoothing batch_tokens teacher_forcing teacher_forcing_schedule num_beams length_penalty "
+            "temperature top_k top_p",
         ),
     ),
 )

@@ -129,9 +129,16 @@ def make_objective(task: Task, run: FinetuningConfig, head: Decoder) -> objectiv
     return objectives.TextToText(run.label_smoothing)
 
 
+def decoding_options(run: FinetuningConfig) -> DecodingOptions:
+    """The DecodingOptions of a run. Its seed decides draws."""
+    return DecodingOptions(
+        run.target_length - 1, run.num_beams, run.length_penalty, run.temperature, run.top_k, run.top_p, run.seed
+    )
+
+
 def make_answers(run: FinetuningConfig) -> Callable:
     """Makes the function that decodes texts. It returns a dict with ids [B, K, T] and scores [B, K]."""
-    options = DecodingOptions(run.target_length - 1, run.num_beams, run.length_penalty)
+    options = decoding_options(run)
 
     def answers(model, batch, execution):
         return model.decoded(batch, options, execution)._asdict()

@@ -94,12 +94,24 @@ def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(trans
     assert {"answers.png", "attention.png", "mistakes.jsonl", "results.json"} <= set(os.listdir(workdir))
 
 
-def test_a_recurrent_decoder_with_attention_learns_to_translate(parallel_dir, tmp_path):
+def test_a_recurrent_run_with_batches_by_tokens_and_own_pieces_learns_and_resumes_bit_for_bit(parallel_dir, tmp_path):
     settings = {"decoder": "rnn_feedback", "attention": "dot", "bilstm_units": 16, "num_beams": 1}
-    settings |= {"num_train_steps": 60, "eval_steps": 60, "save_checkpoints_steps": 60, "learning_rate": 2e-2}
-    figures, _ = trained(tmp_path / "run", parallel_dir, **settings)
+    settings |= {"num_train_steps": 60, "eval_steps": 30, "save_checkpoints_steps": 30, "learning_rate": 2e-2}
+    settings |= {"batch_tokens": 176, "teacher_forcing": 0.5, "average_checkpoints": 2}
+    figures, printed = trained(tmp_path / "run", parallel_dir, **settings)
     assert not figures["no_better_than_baseline"]
     assert FinetunedRun(str(tmp_path / "run")).model.parts == ("encoder", "bilstm", "decoder", "masked_lm")
+    # The mean of the checkpoints is one more evaluation.
+    assert "mean of the checkpoints of steps 30, 60: dev bleu" in printed
+    assert figures["num_evaluations"] == 3 and figures["average"]["steps"] == [30, 60]
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    last = conftest.newest(tmp_path / "again")
+    right = conftest.weights_of(last)
+    shutil.rmtree(last)
+    figures_again, printed = trained(tmp_path / "again", parallel_dir, **settings)
+    assert "resumed at step 30" in printed and figures_again["reported"] == figures["reported"]
+    for path, values in conftest.weights_of(conftest.newest(tmp_path / "again")).items():
+        np.testing.assert_array_equal(values, right[path], err_msg=path)
 
 
 def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(translator, tmp_path):
@@ -200,6 +212,15 @@ def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
             "--shared_weights=all: --decoder=rnn_state has no layers of",
         ),
         ({"shared_weights": "all", "decoder_layers": 2}, "--decoder_layers=2: with --shared_weights=all"),
+        ({"batch_tokens": 87}, "--batch_tokens=87: a batch has at least 8 rows of 11 tokens; give 88 or more"),
+        ({"batch_tokens": 88, "length_buckets": False}, "--batch_tokens=88: needs batches of rows of similar length"),
+        (
+            {"batch_tokens": 88, "global_batch_size": 18, "gradient_accumulation_steps": 3},
+            "--batch_tokens=88: batches have multiples of 8 rows, which do not divide into 3 equal parts",
+        ),
+        ({"teacher_forcing": 0.5}, "--teacher_forcing=0.5: --decoder=transformer does not read it; leave it out"),
+        ({"temperature": 0.5}, "--temperature=0.5: a search with --num_beams=2 draws nothing; give --num_beams=1"),
+        ({"average_checkpoints": 1}, "--average_checkpoints=1: expected 2 or more, without --average_decay"),
         ({"max_target_length": 18}, "--max_target_length=18 is above the model's max_position_embeddings 17"),
     ],
 )
@@ -207,6 +228,18 @@ def test_options_that_do_not_fit_are_refused(parallel_dir, tmp_path, settings, m
     with pytest.raises(UserError, match=message):
         run = FinetuningConfig(**{**SETTINGS, "data_dir": str(parallel_dir), **settings}).checked_against(CONFIG)
         conftest.finetuned(str(tmp_path / "run"), CONFIG, run, VOCABULARY)
+
+
+def test_draws_need_a_temperature_and_repeat_with_their_seed(translator, parallel_dir):
+    with pytest.raises(UserError, match="--top_k=3: has an effect only with another --temperature, but this run has"):
+        FinetuningConfig(**{**SETTINGS, "top_k": 3}).check_read(["top_k"])
+    draws = [
+        FinetunedRun(translator[0], {"num_beams": 1, "temperature": 3.0, "seed": seed}).evaluate(
+            str(parallel_dir / "val.de"), most=8
+        )[-1]
+        for seed in (1, 1, 2)
+    ]
+    assert draws[0] == draws[1] != draws[2]
 
 
 def test_other_tasks_refuse_the_options_of_text_to_text():

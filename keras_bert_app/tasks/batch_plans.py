@@ -1,0 +1,101 @@
+"""The plan of an epoch: which units share a batch, and in which order the batches come.
+
+The seed and the number of the epoch decide the plan. Units of similar length share a batch.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
+from keras_bert_app.tasks import lengths
+from keras_bert_app.tasks.features import Features
+
+_POOL = 32  # number of batches whose examples are sorted by length together
+_GROWTH = 1.25  # between two lengths of batches that have a number of tokens
+
+
+class Batch(NamedTuple):
+    """A batch of a plan.
+
+    Attributes:
+        units: int array [at most num_rows]. Numbers of the units.
+        num_rows: int. B, the rows of the batch. Rows of weight 0 follow those of the units.
+        length: int. S, the padded length. 0: the length follows from the rows.
+    """
+
+    units: np.ndarray
+    num_rows: int
+    length: int = 0
+
+
+def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Batch]:
+    """The batches of an epoch, in random order. Together they have every unit once.
+
+    With length buckets, the function sorts the units of _POOL batches by length before it divides them into batches.
+    Then it shuffles the batches.
+
+    Args:
+        features: Features.
+        run: FinetuningConfig. The function reads seed, global_batch_size, batch_tokens, longest_row and length_buckets.
+        epoch: int. Number of the epoch, from 0.
+    """
+    generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
+    order = generator.permutation(features.num_units)
+    size = run.global_batch_size
+    if run.batch_tokens:
+        batches = _by_tokens(features, run, order)
+    elif not run.length_buckets:
+        return [Batch(order[start : start + size], size) for start in range(0, len(order), size)]
+    else:
+        batches = _by_rows(features.work(), size, order)
+    return [batches[index] for index in generator.permutation(len(batches))]
+
+
+def num_batches(features: Features, run: FinetuningConfig) -> int:
+    """The number of batches of an epoch. With batch_tokens, other epochs may have a few more or fewer.
+
+    Args:
+        features: Features.
+        run: FinetuningConfig. See epoch_plan.
+    """
+    if run.batch_tokens:
+        return len(epoch_plan(features, run, 0))
+    return -(-features.num_units // run.global_batch_size)
+
+
+def _by_rows(work, size, order):
+    """Batches of `size` units from the units in `order`, from the work of each unit."""
+    batches = []
+    for pool_start in range(0, len(order), _POOL * size):
+        pool = order[pool_start : pool_start + _POOL * size]
+        pool = pool[np.argsort(work[pool], kind="stable")]
+        batches += [Batch(pool[start : start + size], size) for start in range(0, len(pool), size)]
+    return batches
+
+
+def _by_tokens(features, run, order):
+    """Batches of at most run.batch_tokens tokens from the units in `order`. Batches of one length have one shape."""
+    steps = _lengths(run.longest_row)
+    padded = np.array([lengths.padded(length, steps) for length in features.longest_rows()])
+    units_per_pool = max(1, round(_POOL * run.batch_tokens / padded.mean()))
+    batches = []
+    for pool_start in range(0, len(order), units_per_pool):
+        pool = order[pool_start : pool_start + units_per_pool]
+        pool = pool[np.argsort(-padded[pool], kind="stable")]
+        start = 0
+        while start < len(pool):
+            length = int(padded[pool[start]])  # the longest of the batch
+            num_rows = run.batch_tokens // length // ROWS_MULTIPLE * ROWS_MULTIPLE
+            batches.append(Batch(pool[start : start + num_rows], num_rows, length))
+            start += num_rows
+    return batches
+
+
+def _lengths(longest):
+    """The padded lengths of batches that have a number of tokens, ascending. They do not depend on the device."""
+    found = [2 * lengths.MULTIPLE]
+    while found[-1] < longest:
+        found.append(lengths.rounded(int(np.ceil(found[-1] * _GROWTH)), longest, 2 * lengths.MULTIPLE))
+    return tuple(found)
