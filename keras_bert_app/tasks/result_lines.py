@@ -8,6 +8,7 @@ from keras_bert_app.tasks import dev_halves
 from pipelines.plurals import counted
 
 _SHOWN_MISTAKES = 3
+_SHOWN_CHARACTERS = 100  # of a text
 _FEW_STEPS = 1000  # a shorter run that learned nothing probably had too few steps, not too high a rate
 
 
@@ -114,9 +115,15 @@ def shown(mistakes: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Lines for people: the first few mistakes."""
     for mistake in mistakes[:_SHOWN_MISTAKES]:
         yield (
-            f"  {_how_wrong(mistake)}: {mistake['predicted']} for {mistake['right']}: "
-            f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
+            f"  {_how_wrong(mistake)}: {_short(mistake['predicted'])} for {_short(mistake['right'])}: "
+            f"{_short(mistake['text'])} ({mistake['place']})"
         )
+
+
+def _short(value):
+    """The first characters of a value as text, on one line."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} ..."
 
 
 def _how_wrong(mistake):
