@@ -82,6 +82,7 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
         "tie_encoder_decoder",
         "pretraining",
         "vocab_sha256",
+        "target_vocab_sha256",
         "examples_sha256",
         "teachers",
         "converted_from",

@@ -33,6 +33,9 @@ class TextToTextOptions(TrainingConfig):
         "", "Language of the texts to translate, which is the ending of their files: --source=de reads train.de."
     )
     target: str = field("", "Language of the translations, which is the ending of their files, such as en.")
+    target_vocab_file: str = field(
+        "", "WordPiece vocabulary of the target texts; by default the vocabulary of the texts serves both."
+    )
     decoder: str = field(
         "transformer",
         "The decoder of a text-to-text task: a Transformer, or a recurrent one that reads the context as its first "

@@ -122,6 +122,8 @@ def export_finetuned(
         "config.json": (json.dumps(finetuned.model.config.to_dict(), indent=2) + "\n").encode(),
         "vocab.txt": existing.vocabulary(),
     }
+    if (target_vocabulary := existing.target_vocabulary()) is not None:
+        files["target_vocab.txt"] = target_vocabulary
     facts = _facts(finetuned)
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
     ids_module = IdsModule(module)

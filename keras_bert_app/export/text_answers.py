@@ -23,7 +23,7 @@ class TextToTextModule(tf.Module):
         self.model_variables = variables(finetuned.model)
         self.about = about_run(finetuned, {"serving_default": {"text": ["A man reads a book."]}})
         run, model, tokenizer = finetuned.run, finetuned.model, finetuned.tokenizer
-        vocabulary = tf.constant(tokenizer.vocabulary)
+        vocabulary = tf.constant(text_to_text.target_tokenizer(tokenizer).vocabulary)
         options = text_to_text.decoding_options(run)
         room = run.max_seq_length - 2
 

@@ -66,8 +66,14 @@ def read(path: str) -> Weights:
         unused["the objective of next_sentence"] = (
             "this head learned the order of two texts (sop), for which no layout has a name"
         )
-    own_head = None
-    if head_tensors := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
+    own_head, of_encoder = None, set(PARTS)
+    if values.get("head", {}).get("vocab_size"):  # the output layer has the pieces of the decoder's own vocabulary
+        of_encoder.remove("masked_lm")
+    if (
+        head_tensors := {}
+        if task
+        else {path: tensor for path, tensor in tensors.items() if part_of(path) not in of_encoder}
+    ):
         if "head" not in values or "labels" not in values:
             raise UserError(
                 f"{run_directory}/config.json: has no head and labels, which belong to {min(head_tensors)[:80]}; "

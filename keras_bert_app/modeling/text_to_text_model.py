@@ -37,6 +37,8 @@ class Decoder(Described):
         never_ids: tuple of int. Pieces that the model never writes, such as [PAD] and [MASK].
         num_pieces: int. The pieces of the vocabulary. A table of embeddings may have more rows, which the model never
             writes. 0 for all rows.
+        vocab_size: int. The size of the decoder's own vocabulary, or 0 if it has the vocabulary of the encoder.
+        vocab_sha256: str. The sha256 of its own vocabulary. Weights of another vocabulary do not fit.
         attention: str. The attention of a recurrent decoder: "none", "additive" or "dot".
         context: str. The context of a recurrent decoder; see RnnDecoder.
         bilstm_units: int. U, the units of each direction of an LSTM over the encoder's states, or 0. Only for recurrent
@@ -50,6 +52,8 @@ class Decoder(Described):
     end_id: int
     never_ids: tuple[int, ...] = ()
     num_pieces: int = 0
+    vocab_size: int = 0
+    vocab_sha256: str = ""
     attention: str = "none"
     context: str = "last"
     bilstm_units: int = 0
@@ -117,7 +121,8 @@ class TextToTextModel(Configured, keras.Model):
         self.built = True
 
     def _decoder(self, dtype):
-        config, head, seed = self.config, self.head, f"{self.seed}/decoder"
+        head, seed = self.head, f"{self.seed}/decoder"
+        config = self.config.replace(vocab_size=head.vocab_size or self.config.vocab_size)
         embeddings = None if head.shares == "nothing" else self.encoder.embeddings
         if head.decoder != TRANSFORMER:
             width = 2 * head.bilstm_units or config.hidden_size
@@ -221,16 +226,18 @@ class TextToTextModel(Configured, keras.Model):
         for variable in self.weights:
             if variable.path.startswith("decoder/"):
                 tensor = tensors.get(variable.path.replace("decoder/", "encoder/", 1))
-                # A layer whose heads were pruned has other shapes.
+                # A layer whose heads were pruned has other shapes. Another vocabulary has other pieces.
                 fits = tensor is not None and tuple(tensor.shape) == tuple(variable.shape)
+                fits = fits and not (self.head.vocab_size and variable.path.endswith("word_embeddings"))
                 first[variable.path] = tensor if fits else variable.numpy()
         return first
 
     def _never(self):
         """float32 [V]: IMPOSSIBLE for the pieces that the model never writes, else 0."""
-        never = np.zeros(self.config.vocab_size, np.float32)
+        vocab_size = self.decoder.config.vocab_size
+        never = np.zeros(vocab_size, np.float32)
         never[[*self.head.never_ids]] = IMPOSSIBLE
-        never[self.head.num_pieces or self.config.vocab_size :] = IMPOSSIBLE
+        never[self.head.num_pieces or vocab_size :] = IMPOSSIBLE
         return never
 
     def _best_pieces(self, execution):

@@ -112,6 +112,8 @@ _DECODER = {
         "a list of whole numbers",
     ),
     "num_pieces": _is_whole(0, _MOST_OUTPUTS),
+    "vocab_size": _is_whole(0, _MOST_OUTPUTS),
+    "vocab_sha256": (lambda value: isinstance(value, str), "text"),
     "attention": _is_one_of("none", "additive", "dot"),
     "context": _is_one_of("last", "projection", "mean"),
     "bilstm_units": _is_whole(0, 100_000),
@@ -125,6 +127,8 @@ _ABSENT = {
     "scale": 1.0,
     "offset": 0.0,
     "num_pieces": 0,
+    "vocab_size": 0,
+    "vocab_sha256": "",
     "attention": "none",
     "context": "last",
 }

@@ -122,7 +122,21 @@ class ExistingRun:
         Raises:
             UserError: the file is missing, or is not the file that the run began with.
         """
-        path, expected = path_in(self.directory, "vocab.txt"), self.values.get("vocab_sha256")
+        return self._vocabulary_file("vocab.txt", "vocab_sha256")
+
+    def target_vocabulary(self) -> bytes | None:
+        """The content of target_vocab.txt; None if the target texts have no vocabulary of their own.
+
+        Raises:
+            UserError: the file is missing, or is not the file that the run began with.
+        """
+        if "target_vocab_sha256" not in self.values:
+            return None
+        return self._vocabulary_file("target_vocab.txt", "target_vocab_sha256")
+
+    def _vocabulary_file(self, name, key):
+        """The content of a vocabulary file whose sha256 is a value of config.json."""
+        path, expected = path_in(self.directory, name), self.values.get(key)
         if not storage.exists(path):
             raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
         content = read_whole(path, _MAX_VOCABULARY_BYTES, self.directory)

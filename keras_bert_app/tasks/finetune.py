@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from keras_bert_app.training import initialization, loop, reporting, strategies,
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.pace import Reached
 from keras_bert_app.training.start import Start
+from pipelines import storage
 from pipelines.plurals import counted
 
 
@@ -29,6 +31,7 @@ class TaskData:
         data: Data. If there are teachers, the training features have their answers.
         head: Head or Decoder of the task.
         fingerprints: dict split -> sha256 of its examples.
+        target_vocabulary: content of the vocabulary file of the target texts, if they have their own.
         teachers: directories of the teaching runs.
         answers: logits of the teachers, which the run stores so that a resumed run can use them. None: the run has no
             teachers, or has already ended.
@@ -37,6 +40,7 @@ class TaskData:
     data: Data
     head: TaskHead
     fingerprints: dict[str, str]
+    target_vocabulary: bytes | None = None
     teachers: tuple[str, ...] = ()
     answers: np.ndarray | None = None
 
@@ -155,6 +159,10 @@ def _write_configuration(start):
         "examples_sha256": task_data.fingerprints,
         **({"teachers": list(task_data.teachers)} if task_data.teachers else {}),
     }
+    if task_data.target_vocabulary is not None:
+        notes["target_vocab_sha256"] = hashlib.sha256(task_data.target_vocabulary).hexdigest()
+        storage.make_directories(start.workdir)
+        storage.write_whole(work_directory.path_in(start.workdir, "target_vocab.txt"), task_data.target_vocabulary)
     work_directory.write_config(start.workdir, start.model_config, start.run, start.vocabulary, notes)
 
 

@@ -23,7 +23,7 @@ from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from pipelines import storage
 from pipelines.wordpiece import casing
-from pipelines.wordpiece.vocabulary import checked_pieces
+from pipelines.wordpiece.vocabulary import checked_pieces, read_bytes
 
 # --init_checkpoint may lack these parts: fine-tuning does not use the heads of pre-training, and can learn a pooler.
 _NOT_NEEDED = ("pooler", "masked_lm", "next_sentence")
@@ -143,7 +143,7 @@ def make_start(
     strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
     _check_rows(strategy, run)
-    tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
+    tokenizer, target_vocabulary = _tokenizer(existing, run, vocabulary, model_config.do_lower_case)
     data = _loaded_data(existing, run, tokenizer)
     if model_config.type_vocab_size < 2 and data.train.has_pairs:
         raise UserError(
@@ -165,7 +165,7 @@ def make_start(
     if tuning_directory and not existing.has_begun:
         initial = mlm_tuning.tuned(tuning_directory, given, model_config, vocabulary, initial, strategy, stream)
     weights, lines = initial or (None, ())
-    task_data = TaskData(data, head, fingerprints, tuple(teachers), answers)
+    task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
 
@@ -179,6 +179,28 @@ def _check_rows(strategy, run):
             f"--batch_tokens={run.batch_tokens}: batches have multiples of {ROWS_MULTIPLE} rows, which do not divide "
             f"into {num_parts} equal parts (replicas x --gradient_accumulation_steps); give --global_batch_size instead"
         )
+
+
+def _tokenizer(existing, run, vocabulary, do_lower_case):
+    """(tokenizer of a run, content of the vocabulary file of the target texts).
+
+    The content is None if the vocabulary of the texts serves both.
+
+    Raises:
+        DataError: the file is no vocabulary.
+        UserError: an option does not fit two vocabularies.
+    """
+    content = existing.target_vocabulary() if existing.has_begun else None
+    if existing.has_begun or not run.target_vocab_file:
+        return run_tokenizer(vocabulary, do_lower_case, content), content
+    if run.mlm_tuning_steps:
+        raise UserError(
+            f"--mlm_tuning_steps={run.mlm_tuning_steps}: trains on texts of one vocabulary; leave it out, or leave out "
+            "--target_vocab_file"
+        )
+    content = read_bytes(run.target_vocab_file)
+    checked_pieces(content, run.target_vocab_file)
+    return run_tokenizer(vocabulary, do_lower_case, content), content
 
 
 def _loaded_data(existing, run, tokenizer):

@@ -20,6 +20,7 @@ HEAD_FIELDS = ("layers", "bilstm_units", "classifier_dropout", "consistency_weig
 TEXT_TO_TEXT_FIELDS = (
     "source",
     "target",
+    "target_vocab_file",
     "decoder",
     "attention",
     "context",

@@ -231,6 +231,9 @@ def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfi
     Returns:
         (Weights, log lines).
     """
+    if model.head.vocab_size:  # the output layer of the weights has other pieces
+        tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("masked_lm/")}
+        weights = dataclasses.replace(weights, tensors=tensors)
     if (
         run.decoder_init == "scratch"
         or run.decoder != "transformer"

@@ -4,6 +4,7 @@ An encoder reads the text as a row [CLS] text [SEP]. A decoder writes the answer
 """
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,7 @@ from keras_bert_app.drawing.alignments import draw_alignments
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import TRANSFORMER, Decoder
+from keras_bert_app.runs.shared_tokenizer import TwoVocabularies
 from keras_bert_app.tasks import intervals, objectives, sampling
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families import text_scores
@@ -74,9 +76,10 @@ def featurize(
     for ids in pieces:
         cut += len(ids) > run.max_seq_length - 2
         builder.add(ids[: run.max_seq_length - 2])
-    for ids in piece_ids(tokenizer, [example.target for example in examples]) if has_labels else ():
+    writer = target_tokenizer(tokenizer)
+    for ids in piece_ids(writer, [example.target for example in examples]) if has_labels else ():
         cut_targets += len(ids) > run.target_length - 2
-        targets.append(np.concatenate([[tokenizer.cls_id], ids[: run.target_length - 2], [tokenizer.sep_id]]))
+        targets.append(np.concatenate([[writer.cls_id], ids[: run.target_length - 2], [writer.sep_id]]))
     notes = examples.notes() if isinstance(examples, Examples) else []
     notes += notes_of_empty(examples, [number for number, ids in enumerate(pieces) if not len(ids)])
     if cut or cut_targets:
@@ -88,8 +91,21 @@ def featurize(
     if has_labels:
         features.target_ids = np.concatenate(targets).astype(np.int32)
         features.target_splits = np.concatenate([[0], np.cumsum([len(ids) for ids in targets])]).astype(np.int64)
-    features.for_decode = {"vocabulary": tokenizer.vocabulary, "end_id": tokenizer.sep_id}
+    features.for_decode = {
+        "vocabulary": writer.vocabulary,
+        "source_vocabulary": tokenizer.vocabulary,
+        "end_id": writer.sep_id,
+    }
     return features
+
+
+def target_tokenizer(tokenizer):
+    """The tokenizer of target texts: its own, or that of all texts.
+
+    Args:
+        tokenizer: the result of runs.shared_tokenizer.run_tokenizer.
+    """
+    return tokenizer.target if isinstance(tokenizer, TwoVocabularies) else tokenizer
 
 
 def texts(examples: Sequence[Example]) -> list[str]:
@@ -101,27 +117,42 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> De
     """The Decoder of a run.
 
     Raises:
-        UserError: The run has both bilstm_units and a Transformer decoder.
+        UserError: The run has both bilstm_units and a Transformer decoder, or shares all weights between two
+            vocabularies.
     """
     if run.bilstm_units and run.decoder == TRANSFORMER:
         raise UserError(
             f"--bilstm_units={run.bilstm_units}: is for recurrent decoders; leave it out, or give "
             "--decoder=rnn_feedback"
         )
-    unused = [number for number, piece in enumerate(tokenizer.vocabulary) if piece.startswith("[unused")]
-    never = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.mask_id, *unused)
+    writer, shares, own = target_tokenizer(tokenizer), run.shared_weights, {}
+    if writer is not tokenizer:
+        if shares == "all":
+            raise UserError(
+                "--shared_weights=all: two vocabularies have two tables of embeddings; give --shared_weights=nothing, "
+                "or leave out --target_vocab_file"
+            )
+        pieces = "".join(f"{piece}\n" for piece in writer.vocabulary)
+        shares, own = "nothing", {"vocab_size": writer.vocab_size, "vocab_sha256": _sha256(pieces)}
+    unused = [number for number, piece in enumerate(writer.vocabulary) if piece.startswith("[unused")]
+    never = (writer.pad_id, writer.unk_id, writer.cls_id, writer.mask_id, *unused)
     return Decoder(
         run.decoder,
         run.decoder_layers,
-        run.shared_weights,
-        tokenizer.cls_id,
-        tokenizer.sep_id,
+        shares,
+        writer.cls_id,
+        writer.sep_id,
         never,
-        tokenizer.vocab_size,
-        run.attention,
-        run.context,
-        run.bilstm_units,
+        writer.vocab_size,
+        attention=run.attention,
+        context=run.context,
+        bilstm_units=run.bilstm_units,
+        **own,
     )
+
+
+def _sha256(text):
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def make_objective(task: Task, run: FinetuningConfig, head: Decoder) -> objectives.TextToText:
@@ -251,11 +282,12 @@ def pictures(model, features: Features, logits: Sequence[dict], title: str) -> d
     shares = tf.reduce_mean(model(inputs, return_attention_scores=True)["attention_scores"][-1], axis=1).numpy()
     if not shares.any():
         return {}
-    pieces, maps = features.for_decode["vocabulary"], []
+    names_of = [features.for_decode[name] for name in ("source_vocabulary", "vocabulary")]
+    maps = []
     for unit, row_ids, row_shares in zip(units, ids, shares, strict=True):
         start, end = features.row_splits[unit : unit + 2]
         source, target = features.token_ids[start:end], row_ids[row_ids > 0]
-        names = [[pieces[number] for number in numbers] for numbers in (source, target)]
+        names = [[pieces[id] for id in ids] for pieces, ids in zip(names_of, (source, target), strict=True)]
         maps.append((*names, row_shares[: len(target), : len(source)]))
     return {"attention.png": draw_alignments(maps, title)}
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.export.finetuned_export import raw_text_function
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
@@ -112,6 +113,41 @@ def test_a_recurrent_run_with_batches_by_tokens_and_own_pieces_learns_and_resume
     assert "resumed at step 30" in printed and figures_again["reported"] == figures["reported"]
     for path, values in conftest.weights_of(conftest.newest(tmp_path / "again")).items():
         np.testing.assert_array_equal(values, right[path], err_msg=path)
+
+
+def test_target_texts_may_have_their_own_vocabulary(parallel_dir, tmp_path):
+    """The vocabulary of the texts has German words, and the one of the targets English words. Their sizes differ."""
+    words, target_path = [*WORDS], tmp_path / "target.txt"
+    vocabulary = "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", *words)).encode()
+    target_path.write_text(
+        "".join(f"{piece}\n" for piece in (SPECIAL_PIECES[0], *WORDS.values(), *SPECIAL_PIECES[1:], ".")),
+        encoding="utf-8",
+    )
+    settings = {
+        **SETTINGS,
+        "data_dir": str(parallel_dir),
+        "target_vocab_file": str(target_path),
+        "num_train_steps": 100,
+    }
+    settings |= {"eval_steps": 50, "save_checkpoints_steps": 50, "learning_rate": 1e-2}
+    config, workdir = CONFIG.replace(vocab_size=vocabulary.count(b"\n")), tmp_path / "run"
+    figures = conftest.finetuned(str(workdir), config, FinetuningConfig(**settings), vocabulary)
+    assert figures["reported"]["score"] > 50
+    target_path.unlink()  # the run has its own copy
+    right = conftest.weights_of(conftest.newest(workdir))
+    shutil.rmtree(conftest.newest(workdir))
+    conftest.finetuned(str(workdir), config, FinetuningConfig(**settings), vocabulary)
+    for path, values in conftest.weights_of(conftest.newest(workdir)).items():
+        np.testing.assert_array_equal(values, right[path], err_msg=path)
+    run = FinetunedRun(str(workdir))
+    table = {variable.path: variable.shape for variable in run.model.weights}
+    assert table["decoder/embeddings/word_embeddings"] == (12, 32)
+    (prediction,), _ = run.predictions([Example("0", "zwei eins.", None, "a:1")])
+    serve, _ = raw_text_function(str(workdir))
+    assert serve(text=tf.constant(["zwei eins."]))["texts"].numpy()[0, 0].decode() == prediction["text"]
+    # Another vocabulary of the same size has other pieces, so the decoder of this run does not fit.
+    weights = own_layout.read(str(workdir))
+    assert not any(path.startswith(("decoder/", "masked_lm/")) for path in weights.tensors)
 
 
 def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(translator, tmp_path):
@@ -218,6 +254,7 @@ def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
             {"batch_tokens": 88, "global_batch_size": 18, "gradient_accumulation_steps": 3},
             "--batch_tokens=88: batches have multiples of 8 rows, which do not divide into 3 equal parts",
         ),
+        ({"target_vocab_file": "missing.txt", "mlm_tuning_steps": 2}, "--mlm_tuning_steps=2: trains on texts of one"),
         ({"teacher_forcing": 0.5}, "--teacher_forcing=0.5: --decoder=transformer does not read it; leave it out"),
         ({"temperature": 0.5}, "--temperature=0.5: a search with --num_beams=2 draws nothing; give --num_beams=1"),
         ({"average_checkpoints": 1}, "--average_checkpoints=1: expected 2 or more, without --average_decay"),
