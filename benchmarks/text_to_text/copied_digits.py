@@ -168,18 +168,15 @@ def attention_of(directory: str, row: str) -> tuple[list[str], list[str], np.nda
     Returns:
         (digits of the input, digits of the target, float32 [target, source]).
     """
-    import tensorflow as tf
-
     from keras_bert_app.tasks.scoring import FinetunedRun
 
     run = FinetunedRun(workdir_of(directory, row))
     texts = _SHOWN_DIGITS, target_of(_SHOWN_DIGITS, row.startswith("reverse"))
     length = len(_SHOWN_DIGITS.split()) + 2
     source, target = (run.tokenizer.pack([text], seq_length=length) for text in texts)
-    inputs = {**source, "target_word_ids": target["input_word_ids"]}
-    scores = run.model(inputs, return_attention_scores=True)["attention_scores"][-1]
+    attention = run.model.alignments(source, target["input_word_ids"][:, 1:])
     # Without [CLS] and [SEP] of the source, and without the end of the target.
-    return texts[0].split(), texts[1].split(), tf.reduce_mean(scores, axis=1)[0, :-1, 1:-1].numpy()
+    return texts[0].split(), texts[1].split(), attention[0, :-1, 1:-1].numpy()
 
 
 def table(done: dict):

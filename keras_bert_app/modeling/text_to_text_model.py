@@ -156,6 +156,11 @@ class TextToTextModel(Configured, keras.Model):
         """The names of the model's parts. See interop.weights.part_of."""
         return ("encoder", *(("bilstm",) if self.bilstm else ()), "decoder", "masked_lm")
 
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder attends to the encoder's states."""
+        return self.head.decoder == TRANSFORMER or self.head.attention != "none"
+
     def call(
         self,
         inputs,
@@ -209,6 +214,26 @@ class TextToTextModel(Configured, keras.Model):
             return self._logits(x, execution)[:, 0] + never, cache
 
         return decode(step, cache, batch_size, self.head.begin_id, self.head.end_id, options)
+
+    def alignments(self, inputs, target_ids, execution: Execution = PLAIN):
+        """Computes what the decoder looks at when it writes each piece of a text.
+
+        Args:
+            inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S].
+            target_ids: int32 [B, T]. The pieces of a text, then zeros. See Decoded.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            float32 [B, T, S]: the attention of the decoder's last layer to the encoder, mean over its heads. A row sums
+            to 1. Zeros for a decoder without attention, and at the padding of both texts.
+        """
+        ops = keras.ops
+        is_piece = target_ids > 0
+        begin = ops.full_like(target_ids[:, :1], self.head.begin_id)
+        inputs = {**inputs, "target_word_ids": ops.concatenate([begin, target_ids], axis=1)}
+        last = self(inputs, return_attention_scores=True, execution=execution)["attention_scores"][-1]
+        shares = ops.mean(ops.cast(last, "float32"), axis=1)
+        return ops.where(ops.expand_dims(is_piece, -1), shares, 0.0)
 
     def decoder_tensors(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         """The decoder's first weights, taken from those of an encoder (Rothe et al. 2020, section 2).

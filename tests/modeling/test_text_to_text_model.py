@@ -100,6 +100,17 @@ def test_logits_and_attention_to_the_encoder_are_those_of_the_reference(case):
         np.testing.assert_allclose(ours, right, atol=1e-5, rtol=0)
 
 
+def test_alignments_are_the_mean_over_the_heads_of_the_last_layer_and_zero_at_padding(case):
+    model, arrays, inputs = case
+    ids = inputs["target_word_ids"][:, 1:]
+    assert model.has_attention
+    shares = model.alignments(source_of(inputs), ids).numpy()
+    expected = arrays["outputs/attention_1"].mean(axis=1) * (ids.numpy() > 0)[:, :, None]
+    np.testing.assert_allclose(shares, expected, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(shares.sum(axis=2), ids.numpy() > 0, atol=1e-5)
+    assert not shares[inputs["input_mask"].numpy()[:, None].repeat(shares.shape[1], 1) == 0].any()
+
+
 def test_a_beam_search_finds_the_texts_and_scores_of_the_reference(case):
     model, arrays, inputs = case
     num_beams, length = arrays["beams/ids"].shape[1:]

@@ -6,6 +6,7 @@ The answers of most kinds are fixed. Embeddings and the encoder compute theirs f
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.serving import saved_model_files
@@ -112,6 +113,48 @@ def _place_outputs():
     }
 
 
+def _tiled(values, inputs):
+    """Returns the values for each example of the inputs [B, ...]."""
+    batch = tf.shape(inputs)[:1]
+    return {
+        key: tf.tile(tf.constant(value)[None], tf.concat([batch, tf.ones(tf.rank(value), tf.int32)], 0))
+        for key, value in values.items()
+    }
+
+
+def _write_text_to_text(root):
+    """Writes three models that give the same texts: with alignments, with alignments that fail, and without."""
+    text = {"texts": [f"Ein Buch. {HOSTILE}", "Buch."], "scores": [-0.5, -1.256], "truncated": False}
+    attention = np.zeros((3, 64), np.float32)
+    attention[0, :2], attention[1, 61] = (0.25, 0.75), 1.0
+    alignments = {
+        # More pieces than a heat map shows, then padding.
+        "source_pieces": ["[CLS]", HOSTILE, *(f"piece{number}" for number in range(60)), "", ""],
+        "target_pieces": ["Buch", "[SEP]", ""],
+        "attention": attention.tolist(),
+    }
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def serve(text_input):
+        return _tiled(text, text_input)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def align(text_input):
+        return _tiled(alignments, text_input)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def fail(text_input):
+        with tf.control_dependencies([tf.debugging.assert_none_equal(text_input, text_input, message="no alignments")]):
+            return _tiled(alignments, text_input)
+
+    signatures = {"text_to_text": {"alignments": align}, "failing_alignments": {"alignments": fail}, "text_alone": {}}
+    for name, further in signatures.items():
+        example = {"text": ["A book."]}
+        further = {"serving_default": serve, **further}
+        _write(os.path.join(root, name, "1"), tf.Module(), further, "text_to_text", example, [])
+    return list(signatures)
+
+
 def _write(directory, module, signatures, kind, example, labels):
     tf.saved_model.save(module, directory, signatures=signatures)
     with open(os.path.join(directory, "export.json"), "w", encoding="utf-8") as file:
@@ -129,7 +172,7 @@ def _write(directory, module, signatures, kind, example, labels):
 
 
 def write_all(root):
-    """Writes ROOT/KIND/1 for every kind. Returns the names of the kinds."""
+    """Writes ROOT/NAME/1 for every kind. Returns the names."""
     outputs = {**_text_outputs(), **_place_outputs()}
     for name, (example, answer) in outputs.items():
         specs = [
@@ -139,11 +182,7 @@ def write_all(root):
 
         @tf.function(input_signature=specs)
         def serve(*inputs, answer=answer):
-            batch = tf.shape(inputs[0])[:1]
-            return {
-                key: tf.tile(tf.constant(value)[None], tf.concat([batch, tf.ones(tf.rank(value), tf.int32)], 0))
-                for key, value in answer.items()
-            }
+            return _tiled(answer, inputs[0])
 
         labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"] if name == "tagging" else []
         kind = "tagging" if name == "part_of_speech" else name
@@ -185,4 +224,4 @@ def write_all(root):
         {"input_word_ids": [[2, 7, 3]]},
         [],
     )
-    return [*outputs, "embeddings", "encoder"]
+    return [*outputs, *_write_text_to_text(root), "embeddings", "encoder"]

@@ -55,6 +55,7 @@ EXPECTED = {
         ".name": ["1889", "in 1889", contract_models.HOSTILE],
     },
     "multiple_choice": {".name": ["to go out", "to sleep", "to cook"], ".chosen .name": ["to go out"]},
+    "text_to_text": {".text": [f"Ein Buch. {contract_models.HOSTILE}"], "li": ["Buch. (-1.26)"]},
     "embeddings": {"th": ["1", "2", "3", "1  A cat sits.", "2  A cat sat.", f"3  {contract_models.HOSTILE}"]},
     "encoder": {"*": []},
 }
@@ -99,6 +100,63 @@ def test_every_kind_is_drawn_and_no_text_becomes_markup(contract, tmp_path):
                 assert await page.evaluate("document.querySelectorAll('img').length") == 0
                 assert await page.evaluate("document.title") == "Served models"
                 assert await page.evaluate("raw.open") is (name == "encoder")
+
+    asyncio.run(case())
+
+
+# The page sends its second request as soon as it shows the answer.
+LIST_REQUESTS = """(() => {
+  const send = window.fetch;
+  window.fetch = (path, options) => {
+    asked.push(JSON.parse(options.body).signature_name);
+    return send(path, options);
+  };
+})()"""
+
+
+@needs_browser
+def test_a_heat_map_follows_the_answer_and_its_failure_leaves_the_answer(contract, tmp_path):
+    async def case():
+        async with browser.open_page(str(tmp_path), width=320) as page:
+
+            async def ask(name, until):
+                await page.evaluate(f"window.asked = []; model.value = '{name}'")
+                await page.evaluate("model.dispatchEvent(new Event('change')); ask.click()")
+                await page.until(f"document.querySelector('#answer {until}')")
+
+            async def texts(selector):
+                return await page.evaluate(f"[...document.querySelectorAll('{selector}')].map((n) => n.textContent)")
+
+            await page.open(f"http://127.0.0.1:{contract.port}/")
+            await page.until("document.querySelector('#fields textarea')")
+            await page.evaluate(LIST_REQUESTS)
+            await ask("text_to_text", ".heat")
+            assert await page.evaluate("asked") == ["serving_default", "alignments"]
+            columns = ["[CLS]", contract_models.HOSTILE, *(f"piece{number}" for number in range(58))]
+            assert await texts(".heat th[scope=col]") == columns
+            assert await texts(".heat th[scope=row]") == ["Buch", "[SEP]"]
+            fields = "[...document.querySelectorAll('.heat td[title]')]"
+            assert await page.evaluate(f"{fields}.length") == 2 * 60
+            shares = await page.evaluate(f"{fields}.slice(0, 3).map((node) => node.style.getPropertyValue('--share'))")
+            assert shares == ["0.25", "0.75", "0"]
+            assert await page.evaluate(f"{fields}[0].title") == "Buch → [CLS]: 25.0 %"
+            assert await texts("#answer h2") == ["What each piece of the answer looks at"]
+            assert await texts("#answer .note") == [
+                "Only the first 60 pieces of the text and of the answer are shown; the rest was left out."
+            ]
+            assert await page.evaluate("document.querySelectorAll('img').length") == 0
+            # The map scrolls sideways inside the page.
+            assert await page.evaluate("document.documentElement.scrollWidth <= 320")
+
+            await ask("failing_alignments", ".note")
+            (note,) = await texts("#answer .note")
+            assert note.startswith("The alignments cannot be shown: ") and "no alignments" in note
+            assert await page.evaluate("asked") == ["serving_default", "alignments"]
+            assert await texts("#answer .text") == EXPECTED["text_to_text"][".text"] and not await texts(".heat")
+            assert await page.evaluate("error.hidden")
+
+            await ask("text_alone", ".text")
+            assert await page.evaluate("asked") == ["serving_default"]
 
     asyncio.run(case())
 

@@ -3,6 +3,8 @@
 import { element, percent } from "./elements.js";
 
 const TOO_LONG = "The input is longer than the model can read; a part of it was left out.";
+const ALIGNMENTS = "What each piece of the answer looks at";
+const MOST_PIECES = 60;  // of a text in a heat map
 
 export function draw(model, inputs, outputs) {
   const drawing = DRAWINGS[model.kind];
@@ -102,6 +104,29 @@ function textToText(model, inputs, { texts, scores }) {
   return [element("p", { class: "text" }, texts[0] || "(an empty text)"),
     ...(others.length ? [element("p", { class: "hint" }, "Other texts, with their scores"),
       element("ul", {}, ...others)] : [])];
+}
+
+// Draws the outputs of the signature alignments as a heat map. Returns a list of nodes.
+export function drawAlignments(outputs) {
+  const { source_pieces: source, target_pieces: target, attention } = first(outputs);
+  // The server pads a text with "" if it runs together with longer ones.
+  const texts = [source, target].map((pieces) => pieces.filter(Boolean));
+  const [columns, rows] = texts.map((pieces) => pieces.slice(0, MOST_PIECES));
+  const head = element("tr", {}, element("td"),
+    ...columns.map((piece) => element("th", { scope: "col", title: piece }, element("span", {}, piece))));
+  const body = rows.map((piece, row) => element("tr", {}, element("th", { scope: "row", title: piece }, piece),
+    ...columns.map((other, column) => {
+      const share = attention[row][column];
+      return element("td", { title: `${piece} → ${other}: ${percent(share)}`, style: { "--share": String(share) } });
+    })));
+  const isCut = texts.some((pieces) => pieces.length > MOST_PIECES);
+  return [element("h2", {}, ALIGNMENTS),
+    element("div", { class: "scroll", tabindex: "0" },
+      element("table", { class: "heat", "aria-label": ALIGNMENTS }, head, ...body)),
+    element("p", { class: "hint" }, "Each row is a piece of the answer, and each column is a piece of the text. A " +
+      "stronger colour means a larger share of the attention."),
+    ...(isCut ? [element("p", { class: "note" },
+      `Only the first ${MOST_PIECES} pieces of the text and of the answer are shown; the rest was left out.`)] : [])];
 }
 
 function embeddings(model, { text: texts }, { embedding }) {

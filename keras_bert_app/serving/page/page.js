@@ -1,5 +1,5 @@
 // Lets the user choose a served model, asks the model, and draws its answer.
-import { draw } from "./drawings.js";
+import { draw, drawAlignments } from "./drawings.js";
 import { fieldsFor, readInputs } from "./forms.js";
 import { element } from "./elements.js";
 
@@ -62,6 +62,33 @@ function parsed(text) {
   }
 }
 
+const pathOf = (model) => `/v1/models/${encodeURIComponent(model.name)}:predict`;
+
+// Sends a request. Returns the response, its text and the parsed text.
+async function post(model, request) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch(pathOf(model), { method: "POST", headers, body: request });
+  const text = await response.text();
+  return { response, text, answer: parsed(text) };
+}
+
+const reason = ({ response, answer }) => answer?.error ?? `The server answered ${response.status}.`;
+
+// Adds a heat map below the answer, for models that have the signature alignments. If this fails, the answer stays.
+async function addAlignments(model, inputs) {
+  if (!model.signatures.alignments) return;
+  // A screen reader must not read all fields of the map aloud as soon as it appears.
+  const place = element("div", { "aria-live": "off" });
+  byId("answer").append(place);
+  try {
+    const result = await post(model, JSON.stringify({ signature_name: "alignments", inputs }));
+    if (!result.response.ok) throw new Error(reason(result));
+    place.append(...drawAlignments(result.answer.outputs));
+  } catch (error) {
+    place.append(element("p", { class: "note" }, `The alignments cannot be shown: ${error.message}`));
+  }
+}
+
 async function ask() {
   const model = chosenModel(), signature = byId("signature").value;
   clearAnswer();
@@ -75,15 +102,12 @@ async function ask() {
   const start = performance.now();
   byId("ask").disabled = true;
   try {
-    const path = `/v1/models/${encodeURIComponent(model.name)}:predict`;
-    const headers = { "Content-Type": "application/json" };
-    const response = await fetch(path, { method: "POST", headers, body: request });
-    const text = await response.text(), answer = parsed(text);
+    const result = await post(model, request), answer = result.answer;
     byId("took").textContent = `${(performance.now() - start).toFixed(0)} ms`;
-    byId("request").textContent = `POST ${path}\n\n${request}`;
-    byId("response").textContent = text;
+    byId("request").textContent = `POST ${pathOf(model)}\n\n${request}`;
+    byId("response").textContent = result.text;
     byId("raw").hidden = false;
-    if (!response.ok) return showError(answer?.error ?? `The server answered ${response.status}.`);
+    if (!result.response.ok) return showError(reason(result));
     const names = model.signatures[signature].outputs;
     const outputs = names.length === 1 ? { [names[0]]: answer?.outputs } : answer?.outputs;
     let drawing = null;
@@ -92,8 +116,11 @@ async function ask() {
     } catch (error) {
       showError(`The answer cannot be drawn: ${error.message}`);
     }
-    if (drawing) byId("answer").replaceChildren(...drawing);
-    else byId("raw").open = true;
+    if (!drawing) byId("raw").open = true;
+    else {
+      byId("answer").replaceChildren(...drawing);
+      addAlignments(model, inputs);
+    }
   } catch (error) {
     showError("The server does not answer.");
   } finally {

@@ -273,15 +273,13 @@ def pictures(model, features: Features, logits: Sequence[dict], title: str) -> d
     Returns:
         dict file name -> content of a PNG file.
     """
+    if not model.has_attention:
+        return {}
     units = np.arange(min(_MAPS, features.num_units))
     batch = make_batch(features, units, len(units), int(features.longest_rows()[units].max()))
     ids = np.stack([logits[unit]["ids"][0] for unit in units])
-    batch["target_word_ids"] = np.concatenate([np.full((len(units), 1), model.head.begin_id), ids], axis=1)
-    inputs = {name: tf.constant(values, tf.int32) for name, values in batch.items() if name != "example_weights"}
-    # The last layer, mean over its heads. [B, T, S]
-    shares = tf.reduce_mean(model(inputs, return_attention_scores=True)["attention_scores"][-1], axis=1).numpy()
-    if not shares.any():
-        return {}
+    inputs = {name: tf.constant(values) for name, values in batch.items() if name.startswith("input_")}
+    shares = model.alignments(inputs, tf.constant(ids)).numpy()
     names_of = [features.for_decode[name] for name in ("source_vocabulary", "vocabulary")]
     maps = []
     for unit, row_ids, row_shares in zip(units, ids, shares, strict=True):

@@ -12,7 +12,8 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.export.finetuned_export import raw_text_function
+from keras_bert_app.export.text_answers import TextToTextModule
+from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
@@ -143,8 +144,10 @@ def test_target_texts_may_have_their_own_vocabulary(parallel_dir, tmp_path):
     table = {variable.path: variable.shape for variable in run.model.weights}
     assert table["decoder/embeddings/word_embeddings"] == (12, 32)
     (prediction,), _ = run.predictions([Example("0", "zwei eins.", None, "a:1")])
-    serve, _ = raw_text_function(str(workdir))
-    assert serve(text=tf.constant(["zwei eins."]))["texts"].numpy()[0, 0].decode() == prediction["text"]
+    outputs = TextToTextModule(run).exported["alignments"](text=tf.constant(["zwei eins."]))
+    assert outputs["texts"].numpy()[0].decode() == prediction["text"]
+    assert outputs["source_pieces"].numpy()[0].tolist() == [b"[CLS]", b"zwei", b"eins", b".", b"[SEP]"]
+    assert set(outputs["target_pieces"].numpy()[0][:-2].tolist()) <= {word.encode() for word in WORDS.values()}
     # Another vocabulary of the same size has other pieces, so the decoder of this run does not fit.
     weights = own_layout.read(str(workdir))
     assert not any(path.startswith(("decoder/", "masked_lm/")) for path in weights.tensors)
