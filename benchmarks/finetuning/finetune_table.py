@@ -7,7 +7,7 @@ python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS 
 A row that was stopped continues. A finished row does not run again, and the table shows its results. If a finished row
 had other flags, the benchmark stops with an error. TASKS has the folders glue, conll2003, scibert, squad, codah, dream,
 chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts. DIRECTORY/table.json has all
-results. All rows take an estimated 11 hours on two cores with AVX2.
+results. All rows take an estimated 7 hours on two cores with AVX2.
 """
 
 import os
