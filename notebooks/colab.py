@@ -119,6 +119,17 @@ class Commands:
         """
         arguments = [*(f"--{name}={value}" for name, value in flags.items() if value is not None), *texts]
         print(f"$ python -m keras_bert_app.cli.{verb}", " ".join(map(_quoted, arguments)), flush=True)
+        self._run(f"keras_bert_app.cli.{verb}", arguments)
+
+    def show_device(self, **flags: object) -> None:
+        """Prints the devices of this machine, and the precision and the compilation that a run on them gets.
+
+        Args:
+            flags: flags of the run. Its length, precision and compilation matter.
+        """
+        self._run("notebooks.device", [json.dumps(flags)])
+
+    def _run(self, module, arguments):
         if self.process is None or self.process.poll() is not None:
             # In a new session the process gets the signal of the stop button once, from the handler below. MPLBACKEND
             # replaces the kernel's inline backend, which the environment lacks; Matplotlib would fail to import.
@@ -134,7 +145,7 @@ class Commands:
                 start_new_session=True,
                 env={**os.environ, "MPLBACKEND": "agg"},
             )
-        self.process.stdin.write(json.dumps([verb, *arguments]) + "\n")
+        self.process.stdin.write(json.dumps([module, *arguments]) + "\n")
         self.process.stdin.flush()
         code = None
         while code is None:
@@ -144,7 +155,7 @@ class Commands:
                 self.process.send_signal(signal.SIGINT)
         if code:
             raise Stop(
-                f"{verb} ended with exit code {code}; the line above gives the reason. Correct the cause and run this "
+                f"{module.rpartition('.')[2]} ended with exit code {code}; the line above gives the reason. Correct the cause and run this "
                 "cell again; saved work is kept."
             )
 

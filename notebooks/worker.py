@@ -1,6 +1,6 @@
 """Runs commands of keras_bert_app one after the other in one process, so that TensorFlow loads once.
 
-colab.Commands starts the process and writes a JSON list per line: [verb, argument, ...]. After the output of a command
+colab.Commands starts the process and writes a JSON list per line: [module, argument, ...]. After the output of a command
 the worker prints a line of END and the exit code. When standard input ends, for instance because the notebook is
 closed, a training run in progress saves and stops.
 """
@@ -17,11 +17,11 @@ from collections.abc import Sequence
 END = "\x1eexit code "
 
 
-def run(verb: str, arguments: Sequence[str]) -> int:
+def run(module: str, arguments: Sequence[str]) -> int:
     """Runs a command and returns its exit code. Removes the command's flags, because the next command defines its own.
 
     Args:
-        verb: the name of the command.
+        module: the module of the command, such as keras_bert_app.cli.pretrain.
         arguments: its flags and texts.
     """
     from absl import flags
@@ -30,9 +30,9 @@ def run(verb: str, arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     flags_before = set(flags.FLAGS)
-    sys.argv = [verb, *arguments]
+    sys.argv = [module.rpartition(".")[2], *arguments]
     try:
-        runpy.run_module(f"keras_bert_app.cli.{verb}", run_name="__main__")
+        runpy.run_module(module, run_name="__main__")
     except SystemExit as stop:
         return stop.code or 0
     finally:

@@ -65,6 +65,8 @@ def test_the_first_notebook_goes_from_text_to_a_filled_mask(pretrained):
     work_dir, printed, notebook = pretrained
     for part in (
         "this runtime has a CPU",
+        "1 x CPU, batch 8 (8 a replica)",
+        "--jit_compile=none",
         "documents",
         "some of the pieces",
         "MLM acc",
@@ -91,7 +93,14 @@ def test_the_second_notebook_goes_from_examples_to_answers_beside_its_baselines(
         },
     )
     printed = "\n".join(texts)
-    for part in ("most frequent label", "counting words", "BERT, fine-tuned", "Opens a file.", "exported"):
+    for part in (
+        "most frequent label",
+        "counting words",
+        "BERT, fine-tuned",
+        "Opens a file.",
+        "--precision=",
+        "exported",
+    ):
         assert part in printed
     assert pictures(notebook) == 2
 
