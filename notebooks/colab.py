@@ -155,8 +155,8 @@ class Commands:
                 self.process.send_signal(signal.SIGINT)
         if code:
             raise Stop(
-                f"{module.rpartition('.')[2]} ended with exit code {code}; the line above gives the reason. Correct the cause and run this "
-                "cell again; saved work is kept."
+                f"{module.rpartition('.')[2]} ended with exit code {code}; the line above gives the reason. Correct "
+                "the cause and run this cell again; saved work is kept."
             )
 
     def _shown(self):
