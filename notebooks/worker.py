@@ -1,8 +1,8 @@
 """Runs commands of keras_bert_app one after the other in one process, so that TensorFlow loads once.
 
 colab.Commands starts the process and writes a JSON list per line: [module, argument, ...]. After the output of a
-command the worker prints a line of END and the exit code. When standard input ends, for instance because the notebook is
-closed, a training run in progress saves and stops.
+command the worker prints a line of END and the exit code. When standard input ends, for instance because the notebook
+is closed, a training run in progress saves and stops.
 """
 
 import json
