@@ -210,15 +210,20 @@ def test_the_loss_has_label_smoothing_over_all_pieces():
     ids = tf.constant([[2, 5, 6, 3, 0], [2, 3, 0, 0, 0], [2, 1, 4, 6, 3]])
     log_probabilities = tf.nn.log_softmax(logits).numpy().astype(np.float64)
     right, smoothed, count = 0.0, 0.0, 0
+    gradient = np.zeros((3, 4, 7))  # of the sum of the losses: softmax - target
     for row in range(3):
         for place in range(4):
             if label := int(ids[row, place + 1]):
                 right -= log_probabilities[row, place, label]
                 target = 0.9 * np.eye(7)[label] + 0.1 / 7
                 smoothed -= (target * log_probabilities[row, place]).sum()
+                gradient[row, place] = np.exp(log_probabilities[row, place]) - target
                 count += 1
     for execution in (PLAIN, PARTS):
-        sums = objectives.TextToText(0.1).loss_sums({"logits": logits}, {"target_word_ids": ids}, execution)
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            sums = objectives.TextToText(0.1).loss_sums({"logits": logits}, {"target_word_ids": ids}, execution)
+        np.testing.assert_allclose(tape.gradient(sums["loss_sum"], logits), gradient, atol=1e-5)
         np.testing.assert_allclose(sums["loss_sum"], smoothed, rtol=1e-5)
         np.testing.assert_allclose(sums["nll_sum"], right, rtol=1e-5)
         assert sums["count"] == count
