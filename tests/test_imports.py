@@ -97,7 +97,7 @@ LAYERS = [
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batches dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
+            "batches context_lstm dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
             "labelled_data lengths metrics mlm_tuning objectives predicting pruned_runs registry result_lines results "
             "sampling scoring split_files task transfer"
         ),

@@ -10,6 +10,7 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
+CONTEXT_VECTORS = ("auto", "none", "random")
 DECODERS = ("transformer", "rnn_state", "rnn_context", "rnn_feedback")
 SHARED_WEIGHTS = ("nothing", "embeddings", "all")
 _FEWEST_TOKENS = 3  # of a target text: [CLS], a piece, [SEP]
@@ -168,6 +169,13 @@ class FinetuningConfig(TrainingConfig):
     bilstm_units: int = field(
         0, "Units in each direction of a bidirectional LSTM under the head (TagLM); 0: no LSTM.", minimum=0
     )
+    context_vectors: str = field(
+        "auto",
+        "Vectors that the head reads beside the encoder's states (CoVe). auto: those of the LSTM that a translation "
+        "run with --bilstm_units, as --init_checkpoint, has over its encoder; random: those of an LSTM of this size "
+        "with random weights; none: no such vectors.",
+        choices=CONTEXT_VECTORS,
+    )
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_layers: int = field(
         -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
@@ -181,7 +189,7 @@ class FinetuningConfig(TrainingConfig):
     freeze_layers: int = field(
         0,
         "Number of the lowest layers that are not trained; the embeddings are not trained either. -1: no layer is "
-        "trained, and the encoder has no dropout. 0: all are trained.",
+        "trained, nor the LSTM of --context_vectors, and the encoder has no dropout. 0: all are trained.",
         minimum=-1,
     )
     gradual_unfreezing: int = field(

@@ -15,9 +15,19 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, result_lines, results, transfer
+from keras_bert_app.tasks import (
+    batches,
+    context_lstm,
+    mlm_tuning,
+    pruned_runs,
+    registry,
+    result_lines,
+    results,
+    transfer,
+)
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
+from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from pipelines import storage
@@ -96,6 +106,7 @@ def launch(
                 teacher,
                 existing,
                 _tuning_directory(workdir, directory, run),
+                plan.context_units,
             )
             outcomes.append(finetune(start))
         except NotFinite as error:
@@ -118,6 +129,7 @@ def make_start(
     teacher: transfer.Teacher | None = None,
     existing: ExistingRun | None = None,
     tuning_directory: str = "",
+    context_units: int = 0,
 ) -> Start:
     """Checks all options and data, and makes the Start of one fine-tuning run.
 
@@ -135,6 +147,7 @@ def make_start(
             function makes a new Teacher.
         existing: the content of the work directory. None: the function reads it.
         tuning_directory: the directory in which masked LM is first tuned on the task's texts; "" for no tuning.
+        context_units: units of the LSTM that makes context vectors, or 0. A resumed run keeps its own number.
 
     Raises:
         UserError: an option, a file or the work directory does not fit.
@@ -143,17 +156,11 @@ def make_start(
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
-    data = _loaded_data(existing, run, tokenizer)
-    if model_config.type_vocab_size < 2 and data.train.has_pairs:
-        raise UserError(
-            f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was not trained on "
-            "pairs; give a model with two segments, or a task of single texts"
-        )
+    data = _loaded_data(existing, run, tokenizer, model_config.type_vocab_size)
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
-    head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
-    head = transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
+    head = _head(existing, data, run, tokenizer, context_units, model_config.num_hidden_layers)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
@@ -169,16 +176,32 @@ def make_start(
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
 
 
-def _loaded_data(existing, run, tokenizer):
+def _loaded_data(existing, run, tokenizer, num_segments):
     """The Data of a run.
 
     A resumed run skips two checks: options without effect, and texts with many [UNK].
+
+    Raises:
+        UserError: the task has pairs, and the model has one segment.
     """
     data = load_data(run, tokenizer, () if existing.has_begun else None)
     if not existing.has_begun:
         fit = vocabulary_fit.check(data.train.token_ids, tokenizer, f"--data_dir={run.data_dir}")
         data.warnings = [*data.warnings, *fit]
+    if num_segments < 2 and data.train.has_pairs:
+        raise UserError(
+            f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was not trained on "
+            "pairs; give a model with two segments, or a task of single texts"
+        )
     return data
+
+
+def _head(existing, data, run, tokenizer, context_units, num_layers):
+    """The Head or Decoder of a run. A resumed run keeps its context vectors and its units of numbers."""
+    begun = existing.values if existing.has_begun else None
+    head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
+    head = context_lstm.in_head(head, context_units, num_layers, begun)
+    return transfer.in_units_of(head, data, begun)
 
 
 @dataclasses.dataclass
@@ -195,6 +218,7 @@ class _Plan:
         model_config: BertConfig of all runs.
         vocabulary: content of their vocabulary file.
         loaded: the weights of init_checkpoint; None until `load` reads them.
+        context_units: units in each direction of the LSTM that makes context vectors; 0 for no context vectors.
     """
 
     existing: dict[int, ExistingRun]
@@ -206,6 +230,7 @@ class _Plan:
     model_config: BertConfig
     vocabulary: bytes
     loaded: Loaded | None = None
+    context_units: int = 0
 
     def run(self, seed: int) -> FinetuningConfig:
         """The configuration of a seed's run."""
@@ -218,7 +243,7 @@ class _Plan:
     def load(self, run: FinetuningConfig) -> Loaded:
         """The weights of --init_checkpoint. The method reads them once for all seeds."""
         if self.loaded is None:
-            self.loaded = _load(run.init_checkpoint, run.encoder_layers, run.task)
+            self.loaded = _load(run.init_checkpoint, run.encoder_layers, run.task, run.context_vectors)[:2]
         return self.loaded
 
 
@@ -241,13 +266,15 @@ def _plan(directories, wanted, num_seeds, source):
         # Existing runs decide the configuration of the runs that are still to start.
         seed, state = next(iter(started.items()))
         model_config, run = _resumed(state, wanted, seed if num_seeds > 1 else None, source)
-        return _Plan(*common, run.to_dict(), source, num_seeds, model_config, state.vocabulary())
+        units = state.values.get("head", {}).get("context_units", 0)
+        return _Plan(*common, run.to_dict(), source, num_seeds, model_config, state.vocabulary(), context_units=units)
     settings = {**_task_defaults(wanted), **wanted}
-    num_layers = settings.get("encoder_layers", -1)
+    num_layers, choice = settings.get("encoder_layers", -1), settings.get("context_vectors", "auto")
+    context_lstm.check_start(choice, source.init_checkpoint, source.takes_weights)
     if source.init_checkpoint:
-        weights, lines = _load(source.init_checkpoint, num_layers, settings["task"])
+        weights, lines, units = _load(source.init_checkpoint, num_layers, settings["task"], choice)
         loaded = (weights, lines) if source.takes_weights else None
-        return _Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded)
+        return _Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded, units)
     if source.model_config is None:
         raise UserError(
             "--init_checkpoint is missing; give a pre-trained model, or give --config and --vocab_file to train from "
@@ -369,8 +396,8 @@ def _check_examples(existing, run, data, fingerprints):
         )
 
 
-def _load(init_checkpoint, num_layers, task):
-    """The Loaded weights of --init_checkpoint.
+def _load(init_checkpoint, num_layers, task, context_vectors):
+    """The weights of --init_checkpoint: (Weights, log lines, units of the LSTM that makes context vectors).
 
     If init_checkpoint holds runs of several seeds, the weights are those of the best seed. The function leaves out an
     output layer of another task. If no record names the task, it leaves out an output layer whose labels do not show
@@ -378,6 +405,9 @@ def _load(init_checkpoint, num_layers, task):
     """
     directory = init_checkpoint if is_handle(init_checkpoint) else seeds.best(init_checkpoint)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
+    units = 0
+    if registry.find(task).kind != TEXT_TO_TEXT:
+        weights, lines, units = context_lstm.chosen(weights, lines, context_vectors, init_checkpoint, num_layers)
     earlier = _task_of(directory)
     if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
@@ -399,7 +429,7 @@ def _load(init_checkpoint, num_layers, task):
         )
     pieces = checked_pieces(weights.vocabulary, f"of {init_checkpoint}")
     casing.verify(pieces, weights.config.do_lower_case, f"of {init_checkpoint}")
-    return weights, lines
+    return weights, lines, units
 
 
 def _without_output_layer(weights):
