@@ -99,9 +99,10 @@ LAYERS = [
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batch_plans batches dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
-            "labelled_data lengths metrics mlm_tuning objectives predicting pruned_runs registry result_lines results "
-            "sampling scheduled_sampling scoring split_files task transfer"
+            "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
+            "initial_weights intervals keyword_start labelled_data lengths metrics mlm_tuning objectives predicting "
+            "pruned_runs registry result_lines results run_plan sampling scheduled_sampling scoring split_files task "
+            "transfer"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "

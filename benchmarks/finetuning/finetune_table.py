@@ -17,7 +17,7 @@ from absl import flags
 
 from benchmarks.common.resumable import results_of
 from benchmarks.finetuning.finetune_rows import ROWS
-from benchmarks.finetuning.row_runs import given_flags, run_row
+from benchmarks.finetuning.row_runs import given_flags, reporting_runs, run_row, summary
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 
@@ -68,19 +68,12 @@ def table(done: dict, with_head: bool = True):
         yield "| row | metric | reported | 95 % interval | baseline | seeds | evaluations | examples | minutes a seed |"
         yield "|---|---|---|---|---|---|---|---|---|"
     for row, figures in done.items():
-        all_runs = figures.get("runs", [figures])
-        runs = [run for run in all_runs if "reported" in run]  # a run without this entry broke off
-        reported = [run["reported"] for run in runs]
-        scores = [each["score"] for each in reported]
-        deviation = f" +- {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
-        ends = (statistics.mean(each["interval"][end] for each in reported) for end in (0, 1))
-        baseline = runs[0]["baseline"]
-        minutes = statistics.mean(run["train_seconds"] for run in runs) / 60
+        runs, texts, num_runs = reporting_runs(figures), summary(figures), len(figures.get("runs", [figures]))
         yield (
-            f"| {row} | {figures['metric']} | {statistics.mean(scores):.4f}{deviation}{_others(runs)} "
-            f"| {' to '.join(f'{end:.4f}' for end in ends)} | {baseline['score']:.4f} ({baseline['what']}) "
-            f"| {len(runs)}{f' of {len(all_runs)}' * (len(runs) < len(all_runs))} "
-            f"| {runs[0]['num_evaluations']} | {reported[0]['examples']:,} | {minutes:.1f} |"
+            f"| {row} | {figures['metric']} | {texts['score']}{_others(runs)} "
+            f"| {texts['interval']} | {texts['baseline']} "
+            f"| {len(runs)}{f' of {num_runs}' * (len(runs) < num_runs)} "
+            f"| {runs[0]['num_evaluations']} | {runs[0]['reported']['examples']:,} | {texts['minutes']} |"
         )
 
 

@@ -10,7 +10,6 @@ have the same seeds, precision and test examples. Each run has one evaluation at
 minutes on two cores with AVX2. A row that was stopped continues.
 """
 
-import functools
 import os
 
 import numpy as np
@@ -19,7 +18,7 @@ from absl import flags
 from benchmarks.common.resumable import results_of
 from benchmarks.finetuning.finetune_rows import OPTIONS
 from benchmarks.finetuning.paired_difference import paired_difference
-from benchmarks.finetuning.row_runs import given_flags, run_row
+from benchmarks.finetuning.row_runs import given_flags, measures, run_row
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 
@@ -61,24 +60,9 @@ def main(arguments):
 
 def _effect(row, other, test_file):
     """The difference of two rows in the reported metric, with its interval."""
-    ours, sources = _measures(row, test_file)
-    theirs, _ = _measures(other, test_file)
+    ours, sources = measures(os.path.join(_DIRECTORY.value, row), test_file)
+    theirs, _ = measures(os.path.join(_DIRECTORY.value, other), test_file)
     return paired_difference(ours, theirs, sources)
-
-
-@functools.cache
-def _measures(row, test_file):
-    """(the intervals.Measure of each seed of a row on the test file, the sources of the examples)."""
-    from keras_bert_app.tasks.scoring import FinetunedRun
-
-    directory, measures, sources = os.path.join(_DIRECTORY.value, row), [], []
-    for name in sorted(os.listdir(directory)):
-        if name.startswith("seed-"):
-            run = FinetunedRun(os.path.join(directory, name))
-            _, examples, _, predictions = run.evaluate(test_file, split="test")
-            measures.append(run.task.family.measure(run.task, examples, predictions, run.labels))
-            sources = run.task.family.sources(examples)
-    return measures, sources
 
 
 def table(done: dict, effects: dict):

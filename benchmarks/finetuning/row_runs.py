@@ -1,7 +1,9 @@
-"""Runs a row of finetune_rows as one finetune command."""
+"""Runs a row of a table as one finetune command, and reads its scores."""
 
+import functools
 import json
 import os
+import statistics
 
 from benchmarks.common import own_commands
 
@@ -47,3 +49,57 @@ def run_row(workdir: str, given: dict) -> dict:
     own_commands.run("finetune", workdir=workdir, **given)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         return json.load(file)
+
+
+def reporting_runs(figures: dict) -> list[dict]:
+    """The results of each seed that has a reported score. A run that broke off has none.
+
+    Args:
+        figures: the results of a row.
+    """
+    return [run for run in figures.get("runs", [figures]) if "reported" in run]
+
+
+def summary(figures: dict) -> dict[str, str]:
+    """Texts about the reported scores of a row, as means over its seeds.
+
+    Args:
+        figures: the results of a row.
+
+    Returns:
+        dict with score ("0.9012 +- 0.0034"), interval, baseline and minutes (of a seed).
+    """
+    runs = reporting_runs(figures)
+    reported, baseline = [run["reported"] for run in runs], runs[0]["baseline"]
+    scores = [each["score"] for each in reported]
+    deviation = f" +- {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
+    ends = (statistics.mean(each["interval"][end] for each in reported) for end in (0, 1))
+    return {
+        "score": f"{statistics.mean(scores):.4f}{deviation}",
+        "interval": " to ".join(f"{end:.4f}" for end in ends),
+        "baseline": f"{baseline['score']:.4f} ({baseline['what']})",
+        "minutes": f"{statistics.mean(run['train_seconds'] for run in runs) / 60:.1f}",
+    }
+
+
+@functools.cache
+def measures(workdir: str, test_file: str) -> tuple[list, list]:
+    """Answers a labelled file with the run of each seed of a row.
+
+    Args:
+        workdir: the work directory of the row.
+        test_file: the labelled file.
+
+    Returns:
+        (list of the intervals.Measure of each seed, list of the sources of the examples).
+    """
+    from keras_bert_app.tasks.scoring import FinetunedRun
+
+    found, sources = [], []
+    names = [name for name in sorted(os.listdir(workdir)) if name.startswith("seed-")]
+    for directory in [os.path.join(workdir, name) for name in names] or [workdir]:
+        run = FinetunedRun(directory)
+        _, examples, _, predictions = run.evaluate(test_file, split="test")
+        found.append(run.task.family.measure(run.task, examples, predictions, run.labels))
+        sources = run.task.family.sources(examples)
+    return found, sources

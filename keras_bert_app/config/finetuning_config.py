@@ -11,6 +11,7 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
+CONTEXT_VECTORS = ("auto", "none", "random")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
@@ -116,6 +117,13 @@ class FinetuningConfig(TextToTextOptions):
     bilstm_units: int = field(
         0, "Units in each direction of a bidirectional LSTM under the head (TagLM); 0: no LSTM.", minimum=0
     )
+    context_vectors: str = field(
+        "auto",
+        "Vectors that the head reads beside the encoder's states (CoVe). auto: those of the LSTM that a translation "
+        "run with --bilstm_units, as --init_checkpoint, has over its encoder; random: those of an LSTM of this size "
+        "with random weights; none: no such vectors.",
+        choices=CONTEXT_VECTORS,
+    )
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_layers: int = field(
         -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
@@ -129,7 +137,7 @@ class FinetuningConfig(TextToTextOptions):
     freeze_layers: int = field(
         0,
         "Number of the lowest layers that are not trained; the embeddings are not trained either. -1: no layer is "
-        "trained, and the encoder has no dropout. 0: all are trained.",
+        "trained, nor the LSTM of --context_vectors, and the encoder has no dropout. 0: all are trained.",
         minimum=-1,
     )
     gradual_unfreezing: int = field(

@@ -15,6 +15,7 @@ from keras_bert_app.modeling.lstm import BiLstm
 # The output layer reads one vector for each text, for each of an example's choices, or for each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # The model reads these keys of a batch.
+CONTEXT_LSTM = "context_lstm"  # The name of the part that makes context vectors.
 _DROPOUT_PLACE = 1_000_000  # Larger than every place number in the encoder.
 
 
@@ -32,6 +33,8 @@ class Head(Described):
             "mean", "max", or "concat" of [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
         windows: str. The way to join several rows of one text: "" (one row), "logits" (mean of their logits) or "lstm".
         bilstm_units: int. Units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM), or 0.
+        context_units: int. Units in each direction of an LSTM over the last states. The head reads the outputs of this
+            LSTM, called context vectors, beside the states (McCann et al. 2017, CoVe, equation 5). 0: no such LSTM.
         dropout: float. The dropout rate under the output layer.
         scale: float. For regression, answer = scale * output + offset.
         offset: float. See scale.
@@ -46,11 +49,18 @@ class Head(Described):
     dropout: float = 0.1
     scale: float = 1.0
     offset: float = 0.0
+    context_units: int = 0
 
     @property
     def has_pooler(self) -> bool:
         """Whether the head reads BERT's own pooler."""
-        return self.stands_on != TOKENS and self.pooling == "cls" and self.layers == "last" and not self.bilstm_units
+        return (
+            self.stands_on != TOKENS
+            and self.pooling == "cls"
+            and self.layers == "last"
+            and not self.bilstm_units
+            and not self.context_units
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -58,6 +68,7 @@ class Head(Described):
         return (
             self.layers == "last"
             and not self.bilstm_units
+            and not self.context_units
             and not self.windows
             and (self.stands_on == TOKENS or self.has_pooler)
         )
@@ -143,14 +154,16 @@ class BertTaskModel(Configured, keras.Model):
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
-        width = config.hidden_size * (4 if head.layers == "last_four" else 1)
+        width = config.hidden_size * (4 if head.layers == "last_four" else 1) + 2 * head.context_units
         # Pooling follows a BiLSTM over tokens. An LSTM over windows reads pooled vectors.
         if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
             width *= 3
-        self.scalar_mix = self.bilstm = self.window_lstm = None
+        self.scalar_mix = self.context_lstm = self.bilstm = self.window_lstm = None
         if head.layers == "scalar_mix":
             self.scalar_mix = ScalarMix(config.num_hidden_layers + 1, dtype=dtype, name="scalar_mix")
             self.scalar_mix.build()
+        if head.context_units:
+            self.context_lstm = bilstm(head.context_units, config.hidden_size, config, seed, dtype, CONTEXT_LSTM)
         if head.bilstm_units:
             self.bilstm = bilstm(head.bilstm_units, width, config, seed, dtype)
             width = 2 * head.bilstm_units * (3 if head.pooling == "concat" and head.stands_on != TOKENS else 1)
@@ -172,6 +185,7 @@ class BertTaskModel(Configured, keras.Model):
         optional = {
             "pooler": self.head.has_pooler,
             "scalar_mix": self.scalar_mix,
+            CONTEXT_LSTM: self.context_lstm,
             "bilstm": self.bilstm,
             "window_lstm": self.window_lstm,
         }
@@ -205,7 +219,7 @@ class BertTaskModel(Configured, keras.Model):
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:
-            x = self._states(outputs)
+            x = self._states(outputs, inputs["input_mask"], execution)
             if self.bilstm is not None:
                 x = self.bilstm_dropout(x, dropout_stem, execution)
                 x = self.bilstm(x, inputs["input_mask"], execution=execution)
@@ -225,12 +239,15 @@ class BertTaskModel(Configured, keras.Model):
             logits = ops.reshape(logits, (-1, group_size))
         return logits if (head.scale, head.offset) == (1.0, 0.0) else logits * head.scale + head.offset
 
-    def _states(self, outputs):
+    def _states(self, outputs, mask, execution):
+        states = [outputs["sequence_output"]]
         if self.scalar_mix is not None:
-            return self.scalar_mix([outputs["embedding_output"], *outputs["encoder_outputs"]])
-        if self.head.layers == "last_four":
-            return keras.ops.concatenate(outputs["encoder_outputs"][-4:], axis=-1)
-        return outputs["sequence_output"]
+            states = [self.scalar_mix([outputs["embedding_output"], *outputs["encoder_outputs"]])]
+        elif self.head.layers == "last_four":
+            states = outputs["encoder_outputs"][-4:]
+        if self.context_lstm is not None:
+            states = [*states, self.context_lstm(outputs["sequence_output"], mask, execution=execution)]
+        return keras.ops.concatenate(states, axis=-1) if states[1:] else states[0]
 
 
 def pooled(x, mask, pooling: str):

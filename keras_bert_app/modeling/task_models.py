@@ -32,8 +32,12 @@ def is_same_head(values: Mapping[str, Any], head: TaskHead) -> bool:
         head: Head or Decoder. The second head.
     """
     free = ("dropout", "scale", "offset")
-    fields = json.loads(json.dumps(dataclasses.asdict(head)))
-    first, second = ({name: value for name, value in each.items() if name not in free} for each in (values, fields))
+    # The config.json of an earlier version lacks the fields that are newer.
+    known = {field.name: field.default for field in dataclasses.fields(head) if field.default != dataclasses.MISSING}
+    first, second = (
+        {name: value for name, value in json.loads(json.dumps(each)).items() if name not in free}
+        for each in ({**known, **values}, dataclasses.asdict(head))
+    )
     return first == second
 
 

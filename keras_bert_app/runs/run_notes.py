@@ -99,6 +99,7 @@ _HEAD = {
     "dropout": (lambda value: _is_finite(value) and 0 <= value < 1, "a number from 0 to below 1"),
     "scale": (_is_finite, "a finite number"),
     "offset": (_is_finite, "a finite number"),
+    "context_units": _is_whole(0, 100_000),
 }
 # Fields of modeling.text_to_text_model.Decoder.
 _DECODER = {
@@ -126,6 +127,7 @@ _ABSENT = {
     "dropout": 0.1,
     "scale": 1.0,
     "offset": 0.0,
+    "context_units": 0,
     "num_pieces": 0,
     "vocab_size": 0,
     "vocab_sha256": "",

@@ -8,7 +8,7 @@ from keras_bert_app.config.bert_config import SIZES, TRANSFORMER_SIZES, BertConf
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.tasks import finetuning_start, registry
+from keras_bert_app.tasks import finetuning_start, registry, run_plan
 from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
@@ -75,7 +75,7 @@ def list_tasks() -> dict[str, str]:
 
 def source_of(
     init_checkpoint: str, takes_weights: bool, config: BertConfig | str | None, vocab_file: str
-) -> finetuning_start.Source:
+) -> run_plan.Source:
     """The Source of a fine-tuning run.
 
     Args:
@@ -99,7 +99,7 @@ def source_of(
     if bool(config) != bool(vocab_file):
         raise UserError("--config and --vocab_file go together; give both of them, or give --init_checkpoint")
     if not config:
-        return finetuning_start.Source(init_checkpoint or None, takes_weights)
+        return run_plan.Source(init_checkpoint or None, takes_weights)
     pieces = load_vocabulary(vocab_file)
     if not isinstance(config, BertConfig):
         config = (
@@ -108,7 +108,7 @@ def source_of(
             else BertConfig.from_json_file(config, print)
         )
     casing.verify(pieces, config.do_lower_case, _text(vocab_file))
-    return finetuning_start.Source(None, False, config, read_bytes(vocab_file))
+    return run_plan.Source(None, False, config, read_bytes(vocab_file))
 
 
 def _typed(name, value):

@@ -15,7 +15,7 @@ from keras_bert_app.tasks import sampling, split_files
 SPLITS = ("train", "dev", "test")
 TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
 # Fields that describe the layers under an output layer.
-HEAD_FIELDS = ("layers", "bilstm_units", "classifier_dropout", "consistency_weight")
+HEAD_FIELDS = ("layers", "bilstm_units", "context_vectors", "classifier_dropout", "consistency_weight")
 # Fields of tasks whose answers are texts.
 TEXT_TO_TEXT_FIELDS = (
     "source",
@@ -200,11 +200,6 @@ class Task:
         ]
         for name in asked_for:
             self._check_option(run, name)
-        if "pooling" in self.family.READS and not run.encoder_layers and run.pooling == "cls" and not run.bilstm_units:
-            raise UserError(
-                "--encoder_layers=0: the vector of [CLS] does not depend on the text then; give --pooling=mean, max "
-                "or concat, or --bilstm_units"
-            )
         if run.has_many_lengths and run.iterations_per_loop > 1:
             raise UserError(
                 f"--iterations_per_loop={run.iterations_per_loop}: batches of different lengths run one per call; "

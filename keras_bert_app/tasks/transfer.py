@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.task_model import CONTEXT_LSTM
 from keras_bert_app.modeling.task_models import TaskHead, is_same_head
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring
@@ -257,7 +258,7 @@ def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
     """The variables that a run trains: dict path -> variable, without frozen embeddings and layers.
 
     The run always trains the output layer and the pooler, because the pooler is random if the initial weights have
-    none.
+    none. It trains the LSTM of context vectors unless the whole encoder is frozen.
 
     Args:
         model: BertTaskModel.
@@ -267,6 +268,8 @@ def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
     if run.freeze_layers:
         num_layers = run.freeze_layers if run.freeze_layers > 0 else model.config.num_hidden_layers
         frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(num_layers)))
+    if run.freeze_layers < 0:
+        frozen = (*frozen, f"{CONTEXT_LSTM}/")
     return {
         variable.path: variable.value for variable in model.trainable_variables if not variable.path.startswith(frozen)
     }

@@ -115,6 +115,7 @@ def test_a_manifest_that_no_run_writes_is_refused(workdir, kind, values, named):
         ({"id2label": {"0": "a", "2": "b"}}, "expected an object whose keys are the numbers from 0"),
         ({"head": 5}, "head is 5; expected an object"),
         ({"head": {**HEAD, "num_outputs": 1 << 40}}, "num_outputs of the head is 1099511627776"),
+        ({"head": {**HEAD, "context_units": -1}}, "context_units of the head is -1; expected a whole number from 0 to"),
         ({"head": {**HEAD, "scale": "x"}}, "scale of the head is 'x'; expected a finite number"),
         ({"head": {**HEAD, "colour": "red"}}, "the head has the unknown key 'colour'"),
         ({"labels": 5}, "labels is 5; expected a list of texts"),

@@ -15,7 +15,7 @@ from tests.modeling.test_task_model import batch_of
 from tests.tasks.conftest import CONFIG
 from tests.training.conftest import two_replicas
 
-LARGE_HEAD = Head(TEXT, 3, layers="scalar_mix", pooling="concat", windows="lstm", bilstm_units=7, dropout=0.3)
+LARGE_HEAD = Head(TEXT, 3, "scalar_mix", "concat", "lstm", bilstm_units=7, dropout=0.3, context_units=5)
 MODELS = {
     "encoder": lambda **arguments: BertEncoder(CONFIG, **arguments),
     "pretrainer": lambda **arguments: BertPretrainer(CONFIG, **arguments),

@@ -1,10 +1,15 @@
 """The heads of fine-tuning equal sums that NumPy computes from the outputs of the encoder."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_app.modeling.task_model import CHOICES, TEXT, TOKENS, BertTaskModel, Head
+from keras_bert_app.modeling.task_models import is_same_head
+from keras_bert_app.modeling.text_to_text_model import Decoder
 from tests.tasks.conftest import CONFIG
 
 THREE_LAYERS = CONFIG.replace(num_hidden_layers=3)
@@ -58,6 +63,8 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
         Head(TOKENS, 5),
         Head(TOKENS, 5, bilstm_units=7, layers="last_four"),
         Head(TEXT, 2, bilstm_units=7, pooling="concat"),
+        Head(TOKENS, 5, bilstm_units=7, layers="scalar_mix", context_units=3),
+        Head(TEXT, 3, pooling="concat", layers="last_four", context_units=3),
     ],
     ids=repr,
 )
@@ -112,13 +119,35 @@ def test_empty_windows_do_not_reach_the_lstm_over_windows():
 
 
 def test_each_weight_has_its_own_path_and_the_same_seed_gives_the_same_weights():
-    head = Head(TEXT, 3, layers="scalar_mix", bilstm_units=7, pooling="mean", windows="lstm")
+    head = Head(TEXT, 3, layers="scalar_mix", bilstm_units=7, pooling="mean", windows="lstm", context_units=5)
     first, second, other = (BertTaskModel(THREE_LAYERS, head, seed=seed) for seed in (5, 5, 6))
     paths = [variable.path for variable in first.weights]
     assert len(set(paths)) == len(paths) and paths == [variable.path for variable in second.weights]
     assert all(np.array_equal(one, same) for one, same in zip(first.get_weights(), second.get_weights(), strict=True))
     kernels = [number for number, path in enumerate(paths) if path.endswith("kernel")]
     assert all(not np.array_equal(first.get_weights()[number], other.get_weights()[number]) for number in kernels)
+
+
+def test_an_lstm_over_the_last_states_makes_context_vectors_beside_the_states_that_the_head_reads():
+    model = BertTaskModel(THREE_LAYERS, Head(TEXT, 3, layers="scalar_mix", pooling="concat", context_units=5))
+    batch = batch_of()
+    outputs = model.encoder(batch)
+    mixed = model.scalar_mix([outputs["embedding_output"], *outputs["encoder_outputs"]])
+    context = model.context_lstm(outputs["sequence_output"], batch["input_mask"])
+    rows = [row[:length] for row, length in zip(np.concatenate([mixed, context], axis=-1), LENGTHS, strict=True)]
+    expected = np.stack([np.concatenate([row[0], row.max(axis=0), row.mean(axis=0)]) for row in rows])
+    np.testing.assert_allclose(model(batch)["logits"], dense(model, expected), atol=2e-5)
+    assert model.parts == ("encoder", "scalar_mix", "context_lstm", "classifier")
+
+
+def test_the_head_of_an_earlier_version_is_the_same_without_the_fields_that_are_newer():
+    head = Head(TEXT, 3, pooling="mean")
+    earlier = {name: value for name, value in dataclasses.asdict(head).items() if name != "context_units"}
+    assert is_same_head({**earlier, "dropout": 0.5}, head)
+    assert not is_same_head(earlier, dataclasses.replace(head, context_units=5))
+    decoder = Decoder("rnn_state", 0, "embeddings", 2, 3, never_ids=(0, 1))
+    written = json.loads(json.dumps(dataclasses.asdict(decoder)))
+    assert is_same_head(written, decoder) and not is_same_head(written, head)
 
 
 def test_dropout_depends_on_the_seed_and_is_off_without_a_seed():

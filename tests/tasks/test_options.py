@@ -76,11 +76,6 @@ def test_options_that_the_task_reads_are_accepted(task, settings):
             {"swap_pairs": True},
             "--swap_pairs: the answers of task rte depend on the order of the texts; leave it out",
         ),
-        (
-            "sst-2",
-            {"encoder_layers": 0},
-            r"--encoder_layers=0: the vector of \[CLS\] does not depend on the text then; give --pooling=mean",
-        ),
     ],
 )
 def test_an_option_that_has_no_effect_with_the_other_options_is_refused(task, settings, message):

@@ -76,8 +76,8 @@ FINETUNE = GroupedFlags(
         _group(
             "what_learns",
             "the head, the layers that are trained, and learning from a teacher",
-            "pooling layers bilstm_units classifier_dropout encoder_layers freeze_layers reinit_layers "
-            "gradual_unfreezing consistency_weight teacher unlabelled_files distillation_weight "
+            "pooling layers bilstm_units context_vectors classifier_dropout encoder_layers freeze_layers "
+            "reinit_layers gradual_unfreezing consistency_weight teacher unlabelled_files distillation_weight "
             "distillation_temperature",
         ),
         _group(
