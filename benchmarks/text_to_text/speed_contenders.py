@@ -23,6 +23,9 @@ _OPTIMIZER = {"beta_2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01, "label_smo
 _COMPARED_STEPS = 3
 # Smallest relative change of the loss by the compared steps, and by dropout.
 _LEAST_PROGRESS, _LEAST_DROPOUT = 0.005, 1e-5
+# Smallest share of texts that are the same. Rounding decides which of two beams is better if their scores are almost
+# equal: transformers wrote 3 of 160 texts otherwise.
+_LEAST_SAME = 0.95
 
 
 class Contender(NamedTuple):
@@ -163,14 +166,17 @@ def _check_decoding(name, look, first, reference, allowed):
             f"{name} wrote texts of shape {list(ids.shape)} with the end piece {np.sum(ids == END_ID)} times; expected "
             f"{list(expected.shape)} without it. The two do not do the same work, so no times are shown"
         )
-    if differing := int(np.sum(np.any(ids != expected, axis=1))):
+    is_same = np.all(ids == expected, axis=-1)
+    if not np.all(is_same[:, 0]) or not np.mean(is_same) >= _LEAST_SAME:
         raise UserError(
-            f"{name} wrote {differing} of {len(ids)} texts otherwise than {first}; expected the same pieces in all "
-            "texts. The two do not do the same work, so no times are shown"
+            f"{name} wrote {np.sum(~is_same[:, 0])} of {len(ids)} best texts and {np.sum(~is_same)} of {is_same.size} "
+            f"texts of all beams otherwise than {first}; expected the same best texts, and {_LEAST_SAME:.0%} of all "
+            "texts at least. The two do not do the same work, so no times are shown"
         )
     if look["result"]["scores"] is None:
         return 0.0
-    difference = float(np.max(np.abs(np.divide(look["result"]["scores"], reference["result"]["scores"]) - 1.0)))
+    quotients = np.divide(look["result"]["scores"], reference["result"]["scores"])
+    difference = float(np.max(np.abs(quotients[is_same] - 1.0)))
     if not difference <= allowed:  # true for nan too
         raise UserError(
             f"{name} gives scores that differ from those of {first} by {difference:.1e}; expected {allowed:g} at most. "

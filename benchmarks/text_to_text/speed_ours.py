@@ -94,7 +94,7 @@ def _decoding(request, model, batch):
     def call(is_shown):
         decoded = search(**source)
         ids, scores = decoded["target_word_ids"].numpy(), decoded["scores"].numpy()
-        return {"ids": ids.reshape(-1, ids.shape[-1]).tolist(), "scores": scores.ravel().tolist()} if is_shown else None
+        return {"ids": ids.tolist(), "scores": scores.tolist()} if is_shown else None
 
     return call
 

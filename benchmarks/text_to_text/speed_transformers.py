@@ -120,8 +120,8 @@ def _decoding(request, model, source):
         ids = decoded.sequences[:, 1:].cpu().numpy()
         if not is_shown:
             return None
-        scores = decoded.sequences_scores.tolist() if num_beams > 1 else None
-        return {"ids": ids.tolist(), "scores": scores}
+        scores = decoded.sequences_scores.view(-1, num_beams).tolist() if num_beams > 1 else None
+        return {"ids": ids.reshape(-1, num_beams, ids.shape[-1]).tolist(), "scores": scores}
 
     return call
 
