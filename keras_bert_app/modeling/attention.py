@@ -202,20 +202,20 @@ def attend(query, key, value, mask_scores, seed, rate: float, execution: Executi
 
 
 def attend_from_one_place(query, keys, values, is_hidden, execution: Execution) -> tuple[Any, Any]:
-    """Computes softmax(query key^T) value for one place, over the keys that are not hidden.
+    """Computes softmax(query key^T) value for one place, or for P places, over the keys that are not hidden.
 
     `attend` adds a mask to the products. In a loop, TensorFlow 2.21 with oneDNN fuses a product with such a sum into an
     op that fails without an error: the loop then returns empty tensors. This function therefore adds no mask.
 
     Args:
-        query: [B, N, 1, D] or [B, 1, N, D], scaled. See Execution.is_heads_first.
-        keys: like query, with S instead of 1.
+        query: [B, N, P, D] or [B, P, N, D], scaled. See Execution.is_heads_first. P is 1 for one place.
+        keys: like query, with S instead of P.
         values: like keys.
-        is_hidden: bool, broadcast to [B, N, 1, S].
+        is_hidden: bool, broadcast to [B, N, P, S].
         execution: Execution. How ops are executed.
 
     Returns:
-        (weighted sums of the values in the layout of the query, probabilities [B, N, 1, S]).
+        (weighted sums of the values in the layout of the query, probabilities [B, N, P, S]).
     """
     scores = keras.ops.cast(execution.query_key_products(query, keys), "float32")
     probabilities = keras.ops.softmax(keras.ops.where(is_hidden, MASKED_SCORE, scores), axis=-1)

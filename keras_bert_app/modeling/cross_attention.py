@@ -85,19 +85,27 @@ class CrossAttention(Configured, keras.layers.Layer):
     def step(self, x, keys_and_values, is_hidden, execution: Execution = PLAIN):
         """Attends from one place to the encoder's states.
 
+        The K beams of a text attend together, like K places. So the keys and values exist once for all beams.
+
         Args:
-            x: [B, 1, H]. The vectors of the place.
+            x: [B x K, 1, H]. The vectors of the place, text by text.
             keys_and_values: the result of project.
             is_hidden: bool [B, 1, 1, S]. Whether a state is masked.
             execution: Execution. How ops are executed.
 
         Returns:
-            (context [B, 1, N x D], attention probabilities [B, N, 1, S]).
+            (context [B x K, 1, N x D], attention probabilities [B x K, N, 1, S]).
         """
-        query = self._query(x, execution)
+        ops = keras.ops
+        query = self._query(ops.reshape(x, (ops.shape(is_hidden)[0], -1, x.shape[-1])), execution)
         context, probabilities = attend_from_one_place(query, *keys_and_values, is_hidden, execution)
-        # One place has the same order of numbers in both layouts.
-        return keras.ops.reshape(context, (-1, 1, self.width)), probabilities
+        if execution.is_heads_first:
+            # [B, N, K, D] -> [B, K, N, D]
+            context = ops.transpose(context, (0, 2, 1, 3))
+        probabilities = ops.reshape(
+            ops.transpose(probabilities, (0, 2, 1, 3)), (-1, self.num_heads, 1, ops.shape(is_hidden)[-1])
+        )
+        return ops.reshape(context, (-1, 1, self.width)), probabilities
 
     def _query(self, x, execution):
         product = keras.ops.reshape(self.query.product(x, execution), (*keras.ops.shape(x)[:2], self.width))

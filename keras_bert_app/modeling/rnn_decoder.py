@@ -166,7 +166,7 @@ class RnnDecoder(Configured, keras.Model):
         # [T, B, S] -> [B, 1, T, S]
         return self.dropouts[1](x, dropout_stem, execution), [ops.expand_dims(ops.transpose(shares, (1, 0, 2)), 1)]
 
-    def start(self, states, input_mask, length: int, execution: Execution = PLAIN):
+    def start(self, states, input_mask, length: int, execution: Execution = PLAIN, num_beams: int = 1):
         """Prepares decoding place by place.
 
         Args:
@@ -174,15 +174,21 @@ class RnnDecoder(Configured, keras.Model):
             input_mask: int32 [B, S].
             length: int. Not used; all decoders have this argument.
             execution: Execution. How ops are executed.
+            num_beams: int. K, the beams of each text.
 
         Returns:
-            (cache, read_by_all). The cache is a list with the state [B, H]. read_by_all, which all places read, is
-            (states, their keys, mask, context).
+            (cache, read_by_all). The cache is a list with the state [B x K, H]. read_by_all, which all places read, is
+            (states, their keys, mask, context), also with a row for each beam.
         """
         ops = keras.ops
         context = self._context(states, input_mask, execution)
         keys = None if self.keys is None else self.keys(states, execution=execution)
-        return [self.first_state(context, execution=execution)], (states, keys, ops.cast(input_mask, "bool"), context)
+        first = [self.first_state(context, execution=execution)], (states, keys, ops.cast(input_mask, "bool"), context)
+        if num_beams == 1:
+            return first
+        return keras.tree.map_structure(
+            lambda values: None if values is None else ops.repeat(values, num_beams, axis=0), first
+        )
 
     def step(self, ids, place, cache, read_by_all, execution: Execution = PLAIN):
         """Computes one place.

@@ -199,19 +199,17 @@ class TextToTextModel(Configured, keras.Model):
         Returns:
             Decoded, of the B texts.
         """
-        ops, num_beams = keras.ops, options.num_beams
-        batch_size = ops.shape(inputs["input_mask"])[0]
+        batch_size = keras.ops.shape(inputs["input_mask"])[0]
         states = self._states(inputs, None, execution)
-        # The beams of a text read the same states.
-        cache, read_by_all = keras.tree.map_structure(
-            lambda values: None if values is None else ops.repeat(values, num_beams, axis=0),
-            self.decoder.start(states, inputs["input_mask"], options.max_length, execution),
+        cache, read_by_all = self.decoder.start(
+            states, inputs["input_mask"], options.max_length, execution, options.num_beams
         )
+        columns = self.output_head.columns(backend.tensor(self.decoder.word_table))
         never = self._never()
 
         def step(ids, place, cache):
             x, cache, _ = self.decoder.step(ids, place, cache, read_by_all, execution)
-            return self._logits(x, execution)[:, 0] + never, cache
+            return self._logits(x, execution, columns)[:, 0] + never, cache
 
         return decode(step, cache, batch_size, self.head.begin_id, self.head.end_id, options)
 
@@ -275,5 +273,5 @@ class TextToTextModel(Configured, keras.Model):
         states = self.encoder(inputs, dropout_seed=dropout_seed, execution=execution)["sequence_output"]
         return states if self.bilstm is None else self.bilstm(states, inputs["input_mask"], execution=execution)
 
-    def _logits(self, x, execution):
-        return self.output_head(x, backend.tensor(self.decoder.word_table), execution=execution)
+    def _logits(self, x, execution, columns=None):
+        return self.output_head(x, backend.tensor(self.decoder.word_table), execution=execution, columns=columns)

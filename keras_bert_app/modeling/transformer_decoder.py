@@ -93,7 +93,7 @@ class DecoderLayer(TransformerLayer):
         """Computes one place. The keys and values of the earlier places are known.
 
         Args:
-            x: [B, 1, H]. The vectors of the place.
+            x: [B x K, 1, H]. The vectors of the place, for the K beams of each text.
             keys: see SelfAttention.step.
             values: see SelfAttention.step.
             place: int32 scalar. The number of the place.
@@ -102,7 +102,7 @@ class DecoderLayer(TransformerLayer):
             execution: Execution. How ops are executed.
 
         Returns:
-            (output [B, 1, H], keys, values, probabilities of the attention to the encoder [B, N, 1, S]).
+            (output [B x K, 1, H], keys, values, probabilities of the attention to the encoder [B x K, N, 1, S]).
         """
         context, keys, values = self.attention.step(x, keys, values, place, execution)
         x = self.after_attention(x, context, None, execution)
@@ -204,7 +204,7 @@ class TransformerDecoder(Configured, keras.Model):
             attention_scores.append(probabilities)
         return x, attention_scores
 
-    def start(self, states, input_mask, length: int, execution: Execution = PLAIN):
+    def start(self, states, input_mask, length: int, execution: Execution = PLAIN, num_beams: int = 1):
         """Prepares decoding place by place.
 
         Args:
@@ -212,17 +212,19 @@ class TransformerDecoder(Configured, keras.Model):
             input_mask: int32 [B, S].
             length: int. T, the number of places.
             execution: Execution. How ops are executed.
+            num_beams: int. K, the beams of each text.
 
         Returns:
-            (cache, read_by_all). The cache is a list with (keys, values), [B, N, T, D] each, for each layer. All
-            places read read_by_all: (keys and values of the encoder's states for each layer, mask).
+            (cache, read_by_all). The cache is a list with (keys, values), [B x K, N, T, D] each, for each layer. All
+            places and all beams of a text read read_by_all: (keys and values of the encoder's states for each layer,
+            mask).
         """
-        ops, batch_size = keras.ops, keras.ops.shape(states)[0]
+        ops, num_rows = keras.ops, keras.ops.shape(states)[0] * num_beams
         cache = []
         for layer in self.decoder_layers:
             num_heads, head_size = layer.attention.num_heads, layer.attention.head_size
             size = (num_heads, length, head_size) if execution.is_heads_first else (length, num_heads, head_size)
-            empty = ops.zeros((batch_size, *size), self.compute_dtype)
+            empty = ops.zeros((num_rows, *size), self.compute_dtype)
             cache.append((empty, empty))
         projected = [layer.cross_attention.project(states, execution) for layer in self.decoder_layers]
         is_hidden = ops.expand_dims(input_mask, (1, 2)) == 0
@@ -232,14 +234,14 @@ class TransformerDecoder(Configured, keras.Model):
         """Computes one place.
 
         Args:
-            ids: int32 [B]. The piece before the place.
+            ids: int32 [B x K]. The piece before the place.
             place: int32 scalar. The number of the place.
             cache: list of (keys, values). See start.
             read_by_all: see start.
             execution: Execution. How ops are executed.
 
         Returns:
-            (states of the decoder [B, 1, H], cache, attention of the last layer to the encoder [B, N, S]).
+            (states of the decoder [B x K, 1, H], cache, attention of the last layer to the encoder [B x K, N, S]).
         """
         ops = keras.ops
         projected, is_hidden = read_by_all

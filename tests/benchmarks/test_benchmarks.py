@@ -125,6 +125,7 @@ def test_every_script_of_a_peer_names_its_packages_and_answers_requests():
         *BENCHMARKS.rglob("peer_*.py"),
         *BENCHMARKS.rglob("training_step_*.py"),
         *BENCHMARKS.rglob("finetuning_epoch_*.py"),
+        *(BENCHMARKS / "text_to_text" / f"speed_{who}.py" for who in ("ours", "transformers")),
     ]
     not_peers = {"peer_process.py", "training_step_table.py"}
     scripts = {path.relative_to(BENCHMARKS).as_posix(): path for path in scripts if path.name not in not_peers}
