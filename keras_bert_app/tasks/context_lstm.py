@@ -5,7 +5,6 @@ context vectors, beside the states of the encoder.
 """
 
 import dataclasses
-from typing import Any
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights, part_of
@@ -87,22 +86,19 @@ def check_start(choice: str, init_checkpoint: str | None, takes_weights: bool) -
         raise UserError("--context_vectors=random: with --random_init all weights are random already; leave it out")
 
 
-def in_head(head: TaskHead, units: int, num_layers: int, begun: dict[str, Any] | None = None) -> TaskHead:
+def in_head(head: TaskHead, units: int, num_layers: int) -> TaskHead:
     """The Head of a run with its context vectors.
 
     Args:
         head: Head or Decoder. A Decoder has no context vectors.
         units: U of the LSTM, or 0.
         num_layers: layers of the encoder.
-        begun: config.json of a run that resumes and keeps its LSTM; None for a new run.
 
     Raises:
         UserError: the head would read one vector that does not depend on the text.
     """
     if not isinstance(head, Head):
         return head
-    if begun is not None:
-        units = begun.get("head", {}).get("context_units", 0)
     reads_first = head.stands_on != TOKENS and head.pooling == "cls" and not head.bilstm_units
     if reads_first and not units and not num_layers:
         raise UserError(

@@ -116,7 +116,7 @@ def make_start(
             function makes a new Teacher.
         existing: the content of the work directory. None: the function reads it.
         tuning_directory: the directory in which masked LM is first tuned on the task's texts; "" for no tuning.
-        context_units: units of the LSTM that makes context vectors, or 0. A resumed run keeps its own number.
+        context_units: units of the LSTM that makes context vectors, or 0. A resumed run must get its own number.
 
     Raises:
         UserError: an option, a file or the work directory does not fit.
@@ -199,11 +199,10 @@ def _loaded_data(existing, run, tokenizer, num_segments):
 
 
 def _head(existing, data, run, tokenizer, context_units, num_layers):
-    """The Head or Decoder of a run. A resumed run keeps its context vectors and its units of numbers."""
-    begun = existing.values if existing.has_begun else None
+    """The Head or Decoder of a run. A resumed run keeps the units of its numbers."""
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
-    head = context_lstm.in_head(head, context_units, num_layers, begun)
-    return transfer.in_units_of(head, data, begun)
+    head = context_lstm.in_head(head, context_units, num_layers)
+    return transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
 
 
 def _over_seeds(workdir, outcomes, strategy, stream):
