@@ -9,8 +9,8 @@ from keras_bert_app.errors import UserError
 DECODERS = ("transformer", "rnn_state", "rnn_context", "rnn_feedback")
 SHARED_WEIGHTS = ("nothing", "embeddings", "all")
 _FEWEST_TOKENS = 3  # of a target text: [CLS], a piece, [SEP]
-# Decoder -> options that it does not read.
 _OF_LAYERS = ("decoder_layers", "decoder_init")
+# Decoder -> options that it does not read.
 _UNREAD = {
     "transformer": ("attention", "context", "teacher_forcing"),
     "rnn_state": ("attention", "teacher_forcing", *_OF_LAYERS),

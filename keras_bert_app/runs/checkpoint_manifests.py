@@ -72,6 +72,7 @@ def _check_manifest(manifest):
         "files": isinstance(files, dict) and all(map(_is_file_entry, files.keys(), files.values())),
         "seconds": type(manifest.get("seconds", 0.0)) in (int, float),
         "clock": type(manifest.get("clock", 0.0)) in (int, float),
+        "mean_of_steps": are_numbers(manifest.get("mean_of_steps", [])),
         "position": are_numbers(manifest.get("position", [])),
         "evaluation_due": isinstance(manifest.get("evaluation_due", False), bool),
         "unlogged": isinstance(manifest.get("unlogged", []), list)

@@ -104,7 +104,9 @@ def save_variables(workdir: str, variables: Mapping[str, tf.Variable], step: int
     return _write(workdir, f"{kind}-{step:08d}", step, tf.train.Checkpoint(model=variables), {})
 
 
-def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float]) -> None:
+def save_best(
+    workdir: str, model: Any, step: int, figures: Mapping[str, float], mean_of_steps: Sequence[int] = ()
+) -> None:
     """Replaces the best weights of a run.
 
     Args:
@@ -112,6 +114,7 @@ def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float])
         model: a Keras model.
         step: number of steps that were taken.
         figures: scores of the weights. The manifest keeps them.
+        mean_of_steps: steps of the checkpoints whose mean the weights are; () for the weights of one step.
     """
     earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
     # A run with a time budget that repeats a step gets other weights. A finished run that evaluates again does not.
@@ -119,7 +122,8 @@ def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float])
         path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures
         for path in earlier
     )
-    directory = _write(workdir, name, step, _tracked(model, None), {"figures": figures}, replaces=has_changed)
+    notes = {"figures": figures, **({"mean_of_steps": [*mean_of_steps]} if mean_of_steps else {})}
+    directory = _write(workdir, name, step, _tracked(model, None), notes, replaces=has_changed)
     for old in earlier:
         if old != directory:
             storage.remove_tree(old)

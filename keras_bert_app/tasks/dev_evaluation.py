@@ -30,7 +30,7 @@ class Scorer:
 
     Attributes:
         history: list of (step, score by the first metric of the task).
-        average: dict with steps, score and is_best of the mean of the newest checkpoints. {} before evaluate_average.
+        average: dict with steps and score of the mean of the newest checkpoints. {} before evaluate_average.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class Scorer:
         is_best = score > max(score for _, score in self.history)
         if is_best and self.chief:
             figures = {f"eval_{name}": float(value) for name, value in scores.items()}
-            checkpoints.save_best(self.workdir, self.model, last_step, figures)
+            checkpoints.save_best(self.workdir, self.model, last_step, figures, steps)
         strategies.wait_for_all(self.strategy)
-        self.average = {"steps": steps, "score": score, "is_best": is_best}
+        self.average = {"steps": steps, "score": score}
         self.reporter.say(
             f"mean of the checkpoints of steps {', '.join(f'{step:,}' for step in steps)}: dev {_shown(scores)}"
             + (" (the best so far)" if is_best else "")

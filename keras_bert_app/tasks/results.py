@@ -13,6 +13,7 @@ from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
 from keras_bert_app.tasks import intervals, result_lines
+from keras_bert_app.training import reporting
 from pipelines import storage
 
 _MOST_MISTAKES = 50
@@ -94,7 +95,7 @@ def write(
         "seed": run.seed,
         "num_train_steps": run.num_train_steps,
         "train_seconds": round(_seconds(workdir), 1),
-        **_chosen(data, scorer, manifest["step"]),
+        **_chosen(data, scorer, manifest),
         **_reported(data, answers),
         **_layer_mix(model),
     }
@@ -137,19 +138,21 @@ def _say(workdir, data, run, figures, mistakes, pictures, reporter):
         reporter.say(f"answers.png: {note}")
 
 
-def _chosen(data, scorer, best_step):
-    """The parts of results.json about the examples that choose the weights."""
+def _chosen(data, scorer, manifest):
+    """The parts of results.json about the examples that choose. manifest is that of the best weights."""
     scores, average = dict(scorer.history), scorer.average
     last_step = max(scores)
-    best = {"step": best_step, "score": scores[best_step]}
-    if average.get("is_best"):
-        best = {"step": best_step, "score": average["score"], "mean_of_steps": average["steps"]}
+    # The best weights may be the mean of an earlier end of the run, so their own manifest has the score.
+    score = reporting.as_written(manifest["figures"][f"eval_{data.task.metrics[0]}"])
+    best = {"step": manifest["step"], "score": score}
+    if "mean_of_steps" in manifest:
+        best["mean_of_steps"] = manifest["mean_of_steps"]
     return {
         "num_evaluations": len(scorer.history) + bool(average),
         "dev_examples": len(data.dev_examples),
         "last": {"step": last_step, "score": scores[last_step]},
         "best": best,
-        **({"average": {name: average[name] for name in ("steps", "score")}} if average else {}),
+        **({"average": average} if average else {}),
     }
 
 

@@ -72,9 +72,9 @@ class Plan:
     def load(self, run: FinetuningConfig) -> Loaded:
         """The weights of --init_checkpoint. The method reads them once for all seeds."""
         if self.loaded is None:
-            self.loaded = initial_weights.read(run.init_checkpoint, run.encoder_layers, run.task, run.context_vectors)[
-                :2
-            ]
+            choice = run.context_vectors
+            weights, lines, _ = initial_weights.read(run.init_checkpoint, run.encoder_layers, run.task, choice)
+            self.loaded = weights, lines
         return self.loaded
 
 

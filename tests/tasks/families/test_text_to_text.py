@@ -17,6 +17,7 @@ from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
+from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.tasks import objectives, registry, transfer
 from keras_bert_app.tasks.batches import make_batch
@@ -114,6 +115,18 @@ def test_a_recurrent_run_with_batches_by_tokens_and_own_pieces_learns_and_resume
     assert "resumed at step 30" in printed and figures_again["reported"] == figures["reported"]
     for path, values in conftest.weights_of(conftest.newest(tmp_path / "again")).items():
         np.testing.assert_array_equal(values, right[path], err_msg=path)
+
+
+def test_a_mean_that_stays_the_best_keeps_its_score_when_the_run_continues(translator, parallel_dir, tmp_path):
+    """The best weights are a mean, as their manifest says. The run then goes on without one."""
+    workdir = tmp_path / "run"
+    shutil.copytree(translator[0], workdir)
+    model = FinetunedRun(str(workdir)).model
+    checkpoints.save_best(str(workdir), model, 160, {"eval_bleu": 100.5}, [80, 160])
+    settings = {"test_file": str(parallel_dir / "test.de"), "num_train_steps": 162, "eval_steps": 2}
+    figures, printed = trained(workdir, parallel_dir, **settings)
+    assert figures["best"] == {"step": 160, "score": 100.5, "mean_of_steps": [80, 160]}
+    assert "weights of mean of steps 80, 160, chosen on" in printed
 
 
 def test_target_texts_may_have_their_own_vocabulary(parallel_dir, tmp_path):
