@@ -5,7 +5,7 @@ import math
 import tensorflow as tf
 
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.training.losses import classification_sums
+from keras_bert_app.training.losses import classification_sums, smoothing_losses
 
 
 class _Objective:
@@ -244,13 +244,12 @@ class TextToText(_Objective):
 
     def _sums_of_logits(self, logits, batch, execution):
         labels, weights = batch["target_word_ids"][:, 1:], self._weights(batch)
-        negative_log, correct, count = classification_sums(logits, labels, weights, execution)
+        sums = classification_sums(logits, labels, weights, execution, self.label_smoothing)
         if not self.label_smoothing:
-            return negative_log, correct, count, negative_log
-        # The loss of one place is (1 - e) (-log p(label)) + e (mean of -log p), and both have the same normalizer.
-        distances = tf.gather(logits, labels, batch_dims=2) - tf.reduce_mean(logits, axis=-1)
-        loss = negative_log + self.label_smoothing * tf.reduce_sum(weights * distances)
-        return loss, correct, count, negative_log
+            return *sums, sums[0]
+        # Nothing is trained on nll_sum. So the gradient needs no second pass over the logits.
+        smoothing = smoothing_losses(tf.stop_gradient(logits), labels, self.label_smoothing)
+        return *sums, sums[0] - tf.reduce_sum(weights * smoothing)
 
     def metrics(self, sums):
         """dict with the mean loss, the share of right pieces, and the perplexity."""

@@ -129,7 +129,7 @@ class PretrainingObjective:
         return f"MLM acc {figures['masked_lm_accuracy']:.3f}{pairs}"
 
 
-def classification_sums(logits, labels, weights, execution: Execution = PLAIN):
+def classification_sums(logits, labels, weights, execution: Execution = PLAIN, label_smoothing: float = 0.0):
     """(sum of the cross-entropies, right answers, count), each weighted, float32 scalars.
 
     Args:
@@ -137,47 +137,73 @@ def classification_sums(logits, labels, weights, execution: Execution = PLAIN):
         labels: int32 [...], from 0 to n - 1, even if the weight is 0.
         weights: float32 [...].
         execution: Execution.
+        label_smoothing: float. See cross_entropies.
     """
     # The logits get the shape [N, n] again, which they had as the result of a matrix product. On a TPU, another shape
     # may need a copy.
     num_classes = logits.shape[-1] or tf.shape(logits)[-1]  # the number of choices may differ by batch
     logits, labels, weights = tf.reshape(logits, [-1, num_classes]), tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
-    losses = cross_entropies(logits, labels, execution)
+    losses = cross_entropies(logits, labels, execution, label_smoothing)
     correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
     return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), tf.reduce_sum(weights)
 
 
-def cross_entropies(logits, labels, execution: Execution = PLAIN):
+def cross_entropies(logits, labels, execution: Execution = PLAIN, label_smoothing: float = 0.0):
     """-log softmax(logits)[label], float32 [...].
 
     Args:
         logits: float32 [..., n].
         labels: int32 [...].
         execution: Execution.
+        label_smoothing: float. The share e of the probability that all n classes get alike (Szegedy et al. 2016,
+            section 7): (1 - e) (-log softmax(logits)[label]) + e (mean of -log softmax(logits)).
     """
-    if not (execution.compiles_parts or execution.is_for_gpu):
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    return _fused_cross_entropies(execution)(logits, labels)
+    if execution.compiles_parts or execution.is_for_gpu:
+        return _fused_cross_entropies(execution, label_smoothing)(logits, labels)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return losses + smoothing_losses(logits, labels, label_smoothing) if label_smoothing else losses
 
 
 @functools.cache
-def _fused_cross_entropies(execution):
+def _fused_cross_entropies(execution, label_smoothing):
     def cross_entropies(logits, labels):
-        losses, log_sums = execution.fused(_losses_and_log_sums, logits, labels)
-        return losses, lambda upstream: (execution.fused(_gradient_of_logits, logits, labels, log_sums, upstream), None)
+        losses, log_sums = execution.fused(_losses_and_log_sums, logits, labels, label_smoothing=label_smoothing)
+
+        def gradient(upstream):
+            arguments = logits, labels, log_sums, upstream
+            return execution.fused(_gradient_of_logits, *arguments, label_smoothing=label_smoothing), None
+
+        return losses, gradient
 
     return execution.own_gradient(cross_entropies)
 
 
-def _losses_and_log_sums(logits, labels, execution):
+def _losses_and_log_sums(logits, labels, label_smoothing, execution):
     del execution  # the same in every execution
     most = tf.reduce_max(logits, axis=-1, keepdims=True)
     log_sums = tf.math.log(tf.reduce_sum(tf.exp(logits - most), axis=-1)) + most[..., 0]
-    return log_sums - tf.gather(logits, labels, batch_dims=labels.shape.rank), log_sums
+    losses = log_sums - tf.gather(logits, labels, batch_dims=labels.shape.rank)
+    return losses + smoothing_losses(logits, labels, label_smoothing) if label_smoothing else losses, log_sums
 
 
-def _gradient_of_logits(logits, labels, log_sums, upstream, execution):
+def smoothing_losses(logits, labels, label_smoothing: float):
+    """The part of the losses that label smoothing adds, float32 [...].
+
+    The normalizer of -log softmax(logits) is the same for all classes, so it cancels.
+
+    Args:
+        logits: float32 [..., n].
+        labels: int32 [...].
+        label_smoothing: float. See cross_entropies.
+    """
+    label_logits = tf.gather(logits, labels, batch_dims=labels.shape.rank)
+    return label_smoothing * (label_logits - tf.reduce_mean(logits, axis=-1))
+
+
+def _gradient_of_logits(logits, labels, log_sums, upstream, label_smoothing, execution):
     """Computes the gradient in one pass over the logits, without another array of their size."""
     del execution  # the same in every execution
-    is_label = tf.equal(tf.range(tf.shape(logits)[-1]), labels[..., None])
-    return (tf.exp(logits - log_sums[..., None]) - tf.cast(is_label, logits.dtype)) * upstream[..., None]
+    num_classes = tf.shape(logits)[-1]
+    is_label = tf.cast(tf.equal(tf.range(num_classes), labels[..., None]), logits.dtype)
+    target = (1.0 - label_smoothing) * is_label + label_smoothing / tf.cast(num_classes, logits.dtype)
+    return (tf.exp(logits - log_sums[..., None]) - target) * upstream[..., None]

@@ -62,6 +62,11 @@ CASES = {
         [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])],
         {},
     ),
+    "cross_entropies with label smoothing": (
+        losses.cross_entropies,
+        [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])],
+        {"label_smoothing": 0.1},
+    ),
     "wide_with_bias": (heads._wide_with_bias, [random(7, 11), random(11)], {}),
     "product_with_rows": (product_with_rows, [random(7, 5), random(11, 5)], {}),
 }
@@ -75,7 +80,7 @@ def with_gradients(execution, function, tensors, constants):
     with tf.GradientTape() as tape:
         tape.watch(floats)
         if function in FUSE_THEMSELVES:
-            outputs = function(*tensors, execution=execution)
+            outputs = function(*tensors, execution=execution, **constants)
         else:
             outputs = execution.fused(function, *tensors, **constants)
         outputs = tf.nest.flatten(outputs)
