@@ -14,6 +14,7 @@ import epoch_answers
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.common.adam_settings import optimizer_settings
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel
@@ -74,13 +75,9 @@ def _data_and_run(request, tokenizer):
         max_train_examples=request["examples"],
         max_eval_examples=request["dev_examples"],
         strategy="one_device",
-        learning_rate=request["learning_rate"],
-        learning_rate_schedule="constant",
-        num_warmup_steps=0,
-        bias_correction=True,
-        precision=request["precision"],
         jit_compile=request["compiled"],
         log_steps=1,
+        **optimizer_settings(precision=request["precision"], learning_rate=request["learning_rate"]),
     )
     data = load_data(run, tokenizer)
     return data, run.resolved(batch_plans.num_batches(data.train, run))

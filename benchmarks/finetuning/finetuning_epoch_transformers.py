@@ -9,13 +9,17 @@ Predictions run in the order of the lengths.
 import contextlib
 import json
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import epoch_answers
 import torch
 import transformers
 from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from benchmarks.common.torch_adamw import fused_adamw
 
 PACKAGES = ("transformers", "torch")
 
@@ -34,15 +38,7 @@ def make(request):
         ]
         for part, examples in texts.items()
     }
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
-    groups = [
-        {
-            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
-            "weight_decay": 0.01 * decayed,
-        }
-        for decayed in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=request["learning_rate"], eps=1e-6, fused=True)
+    optimizer = fused_adamw(model, learning_rate=request["learning_rate"], weight_decay=0.01)
     is_bfloat16, size = request["precision"] == "bfloat16", request["batch_size"]
     sampler = LengthGroupedSampler(
         size,

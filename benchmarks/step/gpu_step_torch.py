@@ -16,9 +16,12 @@ import sys
 import time
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import torch
 import transformers
+
+from benchmarks.common.torch_adamw import fused_adamw
 
 _VOCABULARY = 30_522
 _SIZES = {"small": (512, 4, 8), "base": (768, 12, 12), "large": (1024, 24, 16)}
@@ -63,7 +66,7 @@ def make_step(rows, length, which, size):
         return masked + cross_entropy(model.cls.seq_relationship(outputs.pooler_output).float(), next_sentence)
 
     compiled = torch.compile(loss_of)
-    optimizer = _optimizer(model)
+    optimizer = fused_adamw(model, learning_rate=1e-4, weight_decay=0.01)
 
     def step():
         optimizer.zero_grad()
@@ -75,23 +78,6 @@ def make_step(rows, length, which, size):
         return loss
 
     return step
-
-
-def _optimizer(model):
-    """AdamW with the decay of BERT: none for biases and LayerNorm."""
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
-    return torch.optim.AdamW(
-        [
-            {
-                "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
-                "weight_decay": 0.01 * decayed,
-            }
-            for decayed in (True, False)
-        ],
-        lr=1e-4,
-        eps=1e-6,
-        fused=True,
-    )
 
 
 def _batch(rows, length):

@@ -9,6 +9,7 @@ import numpy as np
 import step_answers
 import tensorflow as tf
 
+from benchmarks.common.adam_settings import optimizer_settings
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.pretrainer import BertPretrainer
@@ -27,20 +28,14 @@ def make(request):
     )
     batch = dict(np.load(request["batch_file"]))
     rows, length = batch["input_word_ids"].shape
-    # The peers' optimizers correct the bias of their means and have a constant rate, so ours does this here too.
     run = PretrainingConfig(
         global_batch_size=rows,
         max_seq_length=length,
         max_predictions_per_seq=batch["masked_lm_ids"].shape[1],
-        precision=request["precision"],
         jit_compile=request["compiled"],
-        learning_rate=request["learning_rate"],
-        learning_rate_schedule="constant",
-        num_warmup_steps=0,
-        adam_beta_2=request["beta_2"],
-        adam_epsilon=request["epsilon"],
-        weight_decay_rate=request["weight_decay"],
-        bias_correction=True,
+        **optimizer_settings(
+            **{name: request[name] for name in ("precision", "learning_rate", "beta_2", "epsilon", "weight_decay")}
+        ),
     ).resolved()
     strategy, objective = tf.distribute.OneDeviceStrategy("CPU:0"), PretrainingObjective()
     with strategy.scope():

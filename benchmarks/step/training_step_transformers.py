@@ -7,13 +7,17 @@ position, as in run_mlm.
 
 import contextlib
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import numpy as np
 import step_answers
 import torch
 import transformers
+
+from benchmarks.common.torch_adamw import fused_adamw
 
 PACKAGES = ("transformers", "torch")
 
@@ -33,16 +37,8 @@ def make(request):
         "labels": labels,
         "next_sentence_label": batch["next_sentence_labels"].long(),
     }
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
-    groups = [
-        {
-            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
-            "weight_decay": request["weight_decay"] * decayed,
-        }
-        for decayed in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(
-        groups, lr=request["learning_rate"], betas=(0.9, request["beta_2"]), eps=request["epsilon"], fused=True
+    optimizer = fused_adamw(
+        model, **{name: request[name] for name in ("learning_rate", "weight_decay", "beta_2", "epsilon")}
     )
     is_bfloat16 = request["precision"] == "bfloat16"
 

@@ -57,7 +57,7 @@ _WORKS = flags.DEFINE_list(
 )
 _CONFIG = flags.DEFINE_string("config", "mini", "A published size, or a configuration file.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 8000, "Pieces of the vocabulary of a published size.", lower_bound=32)
-_SOURCE_LENGTH = flags.DEFINE_integer("source_length", 32, "Pieces of a source.", lower_bound=1)
+_SOURCE_LENGTH = flags.DEFINE_integer("source_length", 32, "Pieces of a source.", lower_bound=8)
 _TARGET_LENGTH = flags.DEFINE_integer("target_length", 32, "Pieces of a target.", lower_bound=1)
 _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "Compute type of training.")
 _OURS = flags.DEFINE_list("ours", ["auto"], "Values of --jit_compile for our training.")

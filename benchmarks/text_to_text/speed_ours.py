@@ -16,6 +16,7 @@ import numpy as np
 import speed_answers
 import tensorflow as tf
 
+from benchmarks.common.adam_settings import optimizer_settings
 from benchmarks.text_to_text.speed_files import make_decoder
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
@@ -53,22 +54,16 @@ def make(request):
 
 
 def _training(request, strategy, model, batch):
-    # The peer's optimizer corrects the bias of its means and has a constant rate, so ours does this here too.
     run = FinetuningConfig(
         task="translation",
         global_batch_size=batch["input_mask"].shape[0],
         max_seq_length=batch["input_mask"].shape[1],
         num_train_steps=_STEPS_OF_A_LONG_RUN,
-        precision=request["precision"],
         jit_compile=request["way"],
-        learning_rate=request["learning_rate"],
-        learning_rate_schedule="constant",
-        num_warmup_steps=0,
-        adam_beta_2=request["beta_2"],
-        adam_epsilon=request["epsilon"],
-        weight_decay_rate=request["weight_decay"],
-        bias_correction=True,
         label_smoothing=request["label_smoothing"],
+        **optimizer_settings(
+            **{name: request[name] for name in ("precision", "learning_rate", "beta_2", "epsilon", "weight_decay")}
+        ),
     ).resolved(_STEPS_OF_A_LONG_RUN)
     run = strategies.resolved(run, strategy)
     objective, execution = TextToText(run.label_smoothing), compilation.training_execution(run, strategy)

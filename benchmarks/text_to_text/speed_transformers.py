@@ -9,13 +9,17 @@ loss is torch's cross_entropy with label smoothing, which is faster than the Tra
 import contextlib
 import json
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import numpy as np
 import speed_answers
 import torch
 import transformers
+
+from benchmarks.common.torch_adamw import fused_adamw
 
 PACKAGES = ("transformers", "torch")
 _DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -71,16 +75,8 @@ def _training(request, model, source, batch):
         )
 
     loss_of = torch.compile(loss_of) if request["way"] == "compile" else loss_of
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
-    groups = [
-        {
-            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
-            "weight_decay": request["weight_decay"] * decayed,
-        }
-        for decayed in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(
-        groups, lr=request["learning_rate"], betas=(0.9, request["beta_2"]), eps=request["epsilon"], fused=True
+    optimizer = fused_adamw(
+        model, **{name: request[name] for name in ("learning_rate", "weight_decay", "beta_2", "epsilon")}
     )
     is_bfloat16 = request["precision"] == "bfloat16"
 
