@@ -1,9 +1,10 @@
-"""Names of text formats, segmenters, sentence objectives and kinds of masking.
+"""Names of text formats, segmenters, language models, sentence objectives and kinds of masking.
 
 The module imports nothing, so that command-line flags can list the names at once.
 """
 
 FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextractor")
 SEGMENTERS = ("none", "jieba")
+LANGUAGE_MODELS = ("masked", "causal")
 OBJECTIVES = ("nsp", "sop", "none")
 MASKINGS = ("piece", "whole_word", "span", "lexicon", "segmented")

@@ -19,7 +19,7 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config pretraining_config text_to_text_options training_config"
+            "bert_config finetuning_config pretraining_config text_to_text_options training_config weight_shapes"
         ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
@@ -59,8 +59,9 @@ LAYERS = [
     # models; serving needs only SavedModels
     {
         "keras_bert_app.modeling": (
-            "attention backend cross_attention embeddings encoder execution heads keras_contract layers lstm "
-            "pretrainer rnn_decoder task_model task_models text_decoding text_to_text_model transformer_decoder"
+            "architectures attention backend cross_attention embeddings encoder execution gpt_encoder heads "
+            "keras_contract language_model layers lstm mask_scores pretrainer rnn_decoder task_model task_models "
+            "text_decoding text_to_text_model transformer_decoder"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
@@ -74,6 +75,7 @@ LAYERS = [
             "archives attention_heads directories hub load own_layout parity parity_files surgery "
             "vocabulary_surgery weights"
         ),
+        "keras_bert_app.interop.gpt2": "gpt2_layout gpt2_reference",
         "keras_bert_app.interop.google_tf1": "google_layout google_names google_reference",
         "keras_bert_app.interop.huggingface": (
             "huggingface_files huggingface_layout huggingface_names huggingface_reference huggingface_tensors "
@@ -90,9 +92,10 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "compilation device_faults evaluation forward gpu gpu_environment infeed initialization local_cluster loop "
-            "losses outlook pace pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start "
-            "profiling replicas reporting signals start steps strategies tpu tpu_wheels vocabulary_fit window"
+            "baselines compilation device_faults evaluation forward gpu gpu_environment infeed initialization "
+            "language_model_objective local_cluster loop losses outlook pace pretrain pretraining_corpora "
+            "pretraining_data pretraining_heldout pretraining_start profiling replicas reporting signals start "
+            "steps strategies tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },

@@ -10,9 +10,10 @@ import pytest
 
 import keras_bert_app
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
-from keras_bert_app.interop.weights import Weights, shapes
+from keras_bert_app.interop.weights import Weights
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "python.md"

@@ -144,8 +144,8 @@ def written(encoder: str, data_dir: str, directory: str) -> tuple[dict, str, np.
         (dict of contender's name -> model directory, path of the texts, labels [N] of the dev examples).
     """
     with app.quiet_start():
+        from keras_bert_app.config.weight_shapes import part_of
         from keras_bert_app.interop import load
-        from keras_bert_app.interop.weights import part_of
     weights, _ = load.load_weights(encoder, allow_missing=("masked_lm", "next_sentence"))
     random = np.random.RandomState(1)
     output_layer = {

@@ -32,10 +32,11 @@ from benchmarks.interop import interop_checks
 from keras_bert_app.cli.common import app
 
 with app.quiet_start():
-    from keras_bert_app.config.bert_config import BertConfig
+    from keras_bert_app.config.bert_config import PARTS, BertConfig
+    from keras_bert_app.config.weight_shapes import part_of
     from keras_bert_app.interop import parity
     from keras_bert_app.interop.huggingface import huggingface_layout, safetensors_files
-    from keras_bert_app.interop.weights import PARTS, TASKS, checked, part_of, split_attention
+    from keras_bert_app.interop.weights import TASKS, checked, split_attention
     from pipelines.wordpiece.tokenizer import BertTokenizer
     from tests.interop.conftest import CONFIGS, make_weights
 

@@ -28,9 +28,9 @@ from benchmarks.interop.interop_checks import are_same, check, finish, show_chan
 from keras_bert_app.cli.common import app
 
 with app.quiet_start():
+    from keras_bert_app.config.weight_shapes import part_of
     from keras_bert_app.interop import load, parity
     from keras_bert_app.interop.keras_hub import keras_hub_layout
-    from keras_bert_app.interop.weights import part_of
     from pipelines.wordpiece.vocabulary import parse_vocabulary
     from tests.interop.conftest import CONFIGS, make_weights
 

@@ -25,9 +25,9 @@ from benchmarks.interop.interop_checks import are_same, check, check_outputs, fi
 from keras_bert_app.cli.common import app
 
 with app.quiet_start():
+    from keras_bert_app.config.weight_shapes import part_of
     from keras_bert_app.interop import load, parity
     from keras_bert_app.interop.model_garden import model_garden_layout
-    from keras_bert_app.interop.weights import part_of
     from tests.interop.conftest import CONFIGS, make_weights
 
 _PYTHON = flags.DEFINE_string("model_garden_python", "", "Interpreter with benchmarks/requirements-model-garden.txt.")

@@ -159,7 +159,7 @@ def random_weights(config) -> dict[str, np.ndarray]:
     Args:
         config: BertConfig.
     """
-    from keras_bert_app.interop.weights import shapes
+    from keras_bert_app.config.weight_shapes import shapes
 
     generator = np.random.RandomState(2)
     return {

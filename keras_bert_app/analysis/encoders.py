@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
+from keras_bert_app.modeling.architectures import make_encoder
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -139,6 +140,4 @@ def untrained(subject: Subject, seed: int = 0) -> Subject:
     Returns:
         Subject.
     """
-    return Subject(
-        f"untrained (seed {seed})", BertEncoder(subject.config, seed=seed, has_pooler=False), subject.tokenizer
-    )
+    return Subject(f"untrained (seed {seed})", make_encoder(subject.config, seed=seed), subject.tokenizer)

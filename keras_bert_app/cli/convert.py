@@ -21,7 +21,7 @@ from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError
 from pipelines.wordpiece.vocabulary import read_bytes
 
-_FORMATS = ("workdir", "huggingface", "google_tf1", "keras_hub", "model_garden")
+_FORMATS = ("workdir", "huggingface", "google_tf1", "keras_hub", "model_garden", "gpt2")
 
 _FROM = flags.DEFINE_enum("from", "auto", ("auto", *_FORMATS), "Layout of --input.")
 flags.DEFINE_string("input", "", "The model to read.")

@@ -4,7 +4,7 @@ python -m keras_bert_app.cli.export --workdir=runs/mine --export_dir=saved_model
 python -m keras_bert_app.cli.export --workdir=runs/sst-2 --export_dir=saved_models/sst-2
 python -m keras_bert_app.cli.export --workdir=runs/mine --kind=embeddings --export_dir=saved_models/vectors
 
-An exported pre-trained model fills in [MASK]s. An exported fine-tuned run answers its task.
+An exported BERT fills in [MASK]s, and an exported GPT continues texts. An exported fine-tuned run answers its task.
 """
 
 from absl import flags
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
             workdir, export_dir, _TOP_K.value or pretrained_export.TOP_K, print, _LITERT.value
         )
         if not written[0]:
-            print(f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
+            print(f"{workdir}: has no head that answers raw texts, so that {export_dir} was not written")
     for directory in filter(None, written):
         print(f"exported {directory}")
 

@@ -97,7 +97,6 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
 
 # Keys that must have exactly this value. Any other value describes another architecture.
 _REQUIRED_VALUES = {
-    "model_type": "bert",
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
@@ -107,8 +106,11 @@ _REQUIRED_VALUES = {
 _LIMITS = {"num_hidden_layers": (0, 1_000)}  # an encoder of 0 layers returns its embeddings, for instance to a BiLSTM
 _LARGEST_SIZE = 100_000_000
 
-# The parts of a model for pre-training. Every published checkpoint has the encoder; the other parts may be missing.
-PARTS = ("encoder", "pooler", "masked_lm", "next_sentence")
+# The parts of models for pre-training. Every published checkpoint has the encoder; the other parts may be missing.
+PARTS = ("encoder", "pooler", "masked_lm", "next_sentence", "language_model")
+# Architecture -> the parts that its models can have.
+_PARTS_OF = {"bert": PARTS[:4], "gpt": ("encoder", "language_model")}
+ARCHITECTURES = tuple(_PARTS_OF)
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
 SIZES = {
@@ -147,6 +149,8 @@ class BertConfig:
             head size stays hidden_size // num_attention_heads.
         is_causal: whether a token attends only to itself and to earlier tokens. BERT is not causal. The value
             True gives the baseline "LTR" of Devlin et al. 2018, section 5.1.
+        architecture: one of ARCHITECTURES. "gpt" is the Transformer that reads from left to right, with LayerNorm
+            before each sub-layer (Radford et al. 2019, section 2.3). It is causal and has no segments.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -168,8 +172,16 @@ class BertConfig:
     tie_word_embeddings: bool = True
     num_heads_by_layer: tuple = ()
     is_causal: bool = False
+    architecture: str = "bert"
 
     def __post_init__(self):
+        if self.architecture not in ARCHITECTURES:
+            raise UserError(
+                f"config architecture {repr(self.architecture)[:80]} is not known: "
+                f"{nearest(str(self.architecture), ARCHITECTURES)}"
+            )
+        if self.architecture == "gpt":
+            object.__setattr__(self, "is_causal", True)
         object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -214,6 +226,11 @@ class BertConfig:
     def head_counts(self) -> tuple[int, ...]:
         """The number of heads in each of the L layers."""
         return self.num_heads_by_layer or (self.num_attention_heads,) * self.num_hidden_layers
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that a model of this architecture can have, some of PARTS."""
+        return _PARTS_OF[self.architecture]
 
     @property
     def head_size(self) -> int:
@@ -263,7 +280,7 @@ class BertConfig:
         Raises:
             UserError: a key is unknown (the message names the nearest one), or a value means another architecture.
         """
-        for key, required in _REQUIRED_VALUES.items():
+        for key, required in {**_REQUIRED_VALUES, "model_type": values.get("architecture", "bert")}.items():
             if values.get(key, required) != required:
                 raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}, as in BERT")
         if values.get("pruned_heads"):
@@ -313,14 +330,15 @@ class BertConfig:
         """Returns the keys that Google's and Hugging Face's readers share.
 
         The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. Only this package
-        has num_heads_by_layer and is_causal. The dict contains them only if they differ from their defaults.
+        has num_heads_by_layer, is_causal and architecture. The dict contains them only if they differ from their
+        defaults.
         """
         values = dataclasses.asdict(self)
-        for name in ("num_heads_by_layer", "is_causal"):
-            if not values[name]:
+        for name, default in (("num_heads_by_layer", ()), ("is_causal", False), ("architecture", "bert")):
+            if values[name] == default:
                 del values[name]
         values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
-        return {"model_type": "bert", **values}
+        return {"model_type": self.architecture, **values}
 
     def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some keys changed."""

@@ -106,7 +106,7 @@ class FinetuningConfig(TextToTextOptions):
     pooling: str = field(
         "cls",
         "Vector of a text: [CLS] through BERT's pooler (cls); the mean or maximum over its tokens; or "
-        "[CLS], maximum and mean side by side (concat; ULMFiT).",
+        "[CLS], maximum and mean side by side (concat; ULMFiT). A GPT's head reads the last token instead of [CLS].",
         choices=POOLINGS,
     )
     layers: str = field(

@@ -6,7 +6,7 @@ import math
 from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
-from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
+from pipelines.choices import FORMATS, LANGUAGE_MODELS, MASKINGS, OBJECTIVES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +33,12 @@ class PretrainingConfig(TrainingConfig):
     text_field: str = field("text", "The field of a JSON line that holds the text.")
     strict: bool = field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
     holdout_fraction: float = field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
+    language_model: str = field(
+        "masked",
+        "What the model learns: to predict masked pieces from both sides (masked, for --architecture=bert), or each "
+        "piece from the pieces before it (causal, for --architecture=gpt).",
+        choices=LANGUAGE_MODELS,
+    )
     max_seq_length: int = field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)
     max_predictions_per_seq: int = field(
         0, "Largest number of masked tokens in a row; 0: max_seq_length x masked_lm_prob.", minimum=0
@@ -108,7 +114,22 @@ class PretrainingConfig(TrainingConfig):
         "batch_ramp_steps": "batch_ramp_share",
         "length_ramp_steps": "length_ramp_share",
     }
-    ONLY_WITH = TrainingConfig.ONLY_WITH | {"max_ngram": ("masking", ("span",))}
+    ONLY_WITH = TrainingConfig.ONLY_WITH | {
+        "max_ngram": ("masking", ("span",)),
+        **dict.fromkeys(
+            (
+                "max_predictions_per_seq",
+                "masked_lm_prob",
+                "short_seq_prob",
+                "sentence_objective",
+                "masking",
+                "lexicon_file",
+                "mask_token_rate",
+                "random_token_rate",
+            ),
+            ("language_model", ("masked",)),
+        ),
+    }
 
     def __post_init__(self):
         super().__post_init__()
@@ -139,6 +160,8 @@ class PretrainingConfig(TrainingConfig):
         if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
             # The number is rounded up, so that a full row has a slot for every token to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
+        if self.language_model == "causal":
+            changes["sentence_objective"] = "none"
         changes["num_warmup_steps"] = self.resolved_warmup_steps(self.num_train_steps)
         return dataclasses.replace(self, **changes)
 
@@ -161,6 +184,8 @@ class PretrainingConfig(TrainingConfig):
 
         Without sentence pairs, no loss trains a pooler, so that the model has none.
         """
+        if self.language_model == "causal":
+            return ("encoder", "language_model")
         return ("encoder", "masked_lm") if self.sentence_objective == "none" else PARTS
 
     def parts_not_needed(self) -> tuple[str, ...]:
@@ -172,6 +197,12 @@ class PretrainingConfig(TrainingConfig):
 
     def checked_against(self, model_config: BertConfig) -> "PretrainingConfig":
         super().checked_against(model_config)
+        learned, architecture = self.language_model, model_config.architecture
+        if learned != (fitting := "causal" if architecture == "gpt" else "masked"):
+            raise UserError(
+                f"--language_model={learned}: does not fit a model of architecture {architecture}; give "
+                f"--language_model={fitting}, or --architecture={'gpt' if learned == 'causal' else 'bert'}"
+            )
         if self.max_predictions_per_seq > self.max_seq_length:
             raise UserError(
                 f"--max_predictions_per_seq={self.max_predictions_per_seq} is above "

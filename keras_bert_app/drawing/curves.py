@@ -21,10 +21,16 @@ def draw_curves(rows: Sequence[dict], title: str) -> bytes:
     training = [row for row in rows if "loss" in row]
     heldout = [row for row in rows if "eval_loss" in row]
     has_pairs = any("next_sentence_loss" in row for row in training)
-    panels = [
-        ("masked LM loss", "masked_lm_loss", None),
-        ("masked LM accuracy", "masked_lm_accuracy", "unigram_accuracy"),
-    ]
+    if any("perplexity" in row for row in training):
+        panels = [
+            ("language model loss", "language_model_loss", None),
+            ("perplexity", "perplexity", "bigram_perplexity"),
+        ]
+    else:
+        panels = [
+            ("masked LM loss", "masked_lm_loss", None),
+            ("masked LM accuracy", "masked_lm_accuracy", "unigram_accuracy"),
+        ]
     if has_pairs:
         panels += [
             ("sentence pair loss", "next_sentence_loss", None),

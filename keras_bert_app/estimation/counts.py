@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.training_config import MUON_ITERATIONS, is_hidden_matrix
+from keras_bert_app.config.weight_shapes import part_of, shapes
 
 
 def weight_shapes(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -17,32 +18,13 @@ def weight_shapes(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str,
     Returns:
         dict part -> dict path -> shape. The part "encoder" is split into "embeddings" and "layers".
     """
-    hidden = config.hidden_size
-    tables = {
-        "word_embeddings": config.vocab_size,
-        "position_embeddings": config.max_position_embeddings,
-        "token_type_embeddings": config.type_vocab_size,
-    }
-    layers = {}
-    for index, num_heads in enumerate(config.head_counts):
-        layers |= _layer_shapes(config, num_heads * config.head_size, f"encoder/layer_{index}")
-    own_table = {} if config.tie_word_embeddings else {"masked_lm/output_embeddings": (config.vocab_size, hidden)}
-    shapes_by_part = {
-        "embeddings": {
-            **{f"encoder/embeddings/{name}": (size, hidden) for name, size in tables.items()},
-            **_norm("encoder/embeddings/layer_norm", hidden),
-        },
-        "layers": layers,
-        "pooler": _dense("encoder/pooler", hidden, hidden),
-        "masked_lm": {
-            **_dense("masked_lm/transform", hidden, hidden),
-            **_norm("masked_lm/layer_norm", hidden),
-            "masked_lm/output_bias": (config.vocab_size,),
-            **own_table,
-        },
-        "next_sentence": _dense("next_sentence/projection", hidden, 2),
-    }
-    return {part: shapes for part, shapes in shapes_by_part.items() if part in ("embeddings", "layers", *parts)}
+    by_part = {}
+    for path, shape in shapes(config, parts).items():
+        part = part_of(path)
+        if part == "encoder":
+            part = "embeddings" if path.startswith("encoder/embeddings/") else "layers"
+        by_part.setdefault(part, {})[path] = shape
+    return by_part
 
 
 def parameters(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, int]:
@@ -55,7 +37,7 @@ def parameters(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, in
     Returns:
         dict part -> number of weights.
     """
-    return {part: sum(map(math.prod, shapes.values())) for part, shapes in weight_shapes(config, parts).items()}
+    return {part: sum(map(math.prod, each.values())) for part, each in weight_shapes(config, parts).items()}
 
 
 def flop_per_token(config: BertConfig, length: int, num_predictions: int) -> float:
@@ -104,30 +86,10 @@ def optimizer_flop(config: BertConfig, optimizer: str, parts: Sequence[str] = PA
     if optimizer != "muon":
         return 0
     flop = 0
-    for shapes in weight_shapes(config, parts).values():
-        for path, shape in shapes.items():
+    for shapes_of_part in weight_shapes(config, parts).values():
+        for path, shape in shapes_of_part.items():
             if is_hidden_matrix(path, shape):
                 matrices = 3 if path.endswith("query_key_value/kernel") else 1
                 small, large = sorted((shape[0], shape[1] // matrices))
                 flop += matrices * MUON_ITERATIONS * (4 * small**2 * large + 2 * small**3)
     return flop
-
-
-def _layer_shapes(config, width, path):
-    hidden, inner = config.hidden_size, config.intermediate_size
-    return {
-        **_dense(f"{path}/attention/query_key_value", hidden, 3 * width),
-        **_dense(f"{path}/attention/output", width, hidden),
-        **_norm(f"{path}/attention_layer_norm", hidden),
-        **_dense(f"{path}/intermediate", hidden, inner),
-        **_dense(f"{path}/output", inner, hidden),
-        **_norm(f"{path}/output_layer_norm", hidden),
-    }
-
-
-def _dense(path, size, output_size):
-    return {f"{path}/kernel": (size, output_size), f"{path}/bias": (output_size,)}
-
-
-def _norm(path, size):
-    return {f"{path}/gamma": (size,), f"{path}/beta": (size,)}

@@ -1,4 +1,7 @@
-"""Exports a pre-trained model as SavedModels: fill-mask for raw text, the encoder for ids, and the preprocessor."""
+"""Exports a pre-trained model as SavedModels: for raw text, the encoder for ids, and the preprocessor.
+
+For raw text, a BERT fills masks, and a GPT continues texts.
+"""
 
 import json
 import os
@@ -9,6 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert_export, saved_models
 from keras_bert_app.export.encoder_signatures import EncoderModule
 from keras_bert_app.export.fill_mask_signatures import TOP_K, FillMaskModule
+from keras_bert_app.export.generation_signatures import GenerationModule
 from keras_bert_app.export.preprocessor import SEQ_LENGTH, PreprocessorModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.interop import load, own_layout
@@ -21,6 +25,7 @@ from pipelines import storage
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 TRAINING = "training.json"
+_FILL_MASK, _GENERATION = "fill_mask", "generation"
 
 
 def export_pretrained(
@@ -44,7 +49,7 @@ def export_pretrained(
         has_litert: bool. Whether to write a LiteRT model into the ids export.
 
     Returns:
-        (directory of the raw-text export, or None if the model has no masked-LM head; directory of the ids export;
+        (directory of the raw-text export, or None if the model has no head for it; directory of the ids export;
         directory of the preprocessor, or None if the model has no vocabulary).
 
     Raises:
@@ -57,8 +62,8 @@ def export_pretrained(
     path = with_checkpoint(path)
     weights = _load(path, top_k, log)
     places = export_dir, f"{export_dir}_ids", f"{export_dir}_preprocess"
-    if "masked_lm" in weights.parts():
-        saved_models.refuse_another_kind(places[0], "fill_mask")
+    if kind := _kind(weights):
+        saved_models.refuse_another_kind(places[0], kind)
     saved_models.refuse_another_kind(places[1], "encoder")
     model = load.build_model(weights)
     config = model.config
@@ -93,9 +98,16 @@ def _exports(model, weights, places, top_k, has_litert):
     if tokenizer is None:
         return
     yield PreprocessorModule(tokenizer, min(SEQ_LENGTH, model.config.max_position_embeddings)), places[2], {}
-    if "masked_lm" in weights.parts():
-        # Write the raw-text export last, so that its existence proves that all exports exist.
-        yield FillMaskModule(model, tokenizer, top_k), places[0], {}
+    # Write the raw-text export last, so that its existence proves that all exports exist.
+    if kind := _kind(weights):
+        module = FillMaskModule(model, tokenizer, top_k) if kind == _FILL_MASK else GenerationModule(model, tokenizer)
+        yield module, places[0], {}
+
+
+def _kind(weights):
+    """The kind of the raw-text export; "" for a model without a head."""
+    kinds = {"masked_lm": _FILL_MASK, "language_model": _GENERATION}
+    return next((kind for part, kind in kinds.items() if part in weights.parts()), "")
 
 
 def _load(path, top_k, log):
@@ -104,12 +116,12 @@ def _load(path, top_k, log):
     for line in lines:
         log(line)
     check_finite(weights.tensors, weights.origin)
-    has_head = "masked_lm" in weights.parts()
-    if weights.vocabulary is None and has_head:
+    kind = _kind(weights)
+    if weights.vocabulary is None and kind:
         raise UserError(
             f"{weights.origin}: has no vocab.txt, which the export for raw text needs; put the model's vocab.txt there"
         )
-    if has_head and not 1 <= top_k <= weights.config.vocab_size:
+    if kind == _FILL_MASK and not 1 <= top_k <= weights.config.vocab_size:
         raise UserError(
             f"--top_k={top_k}: expected a number from 1 to {weights.config.vocab_size:,}, the size of the "
             f"vocabulary of {weights.origin}"
@@ -200,10 +212,14 @@ def facts(path: str, weights) -> dict[str, list[str]]:
             "next sentence: the model was trained to tell two texts in their original order from the same two "
             "texts in swapped order"
         )
+    learned = (
+        f"masked LM (masking {run.masking}), sentence objective {run.sentence_objective}"
+        if run.language_model == "masked"
+        else f"{run.language_model} LM"
+    )
     trained = [
-        f"{step:,} steps of {run.global_batch_size} rows of {run.max_seq_length} tokens, masked LM (masking "
-        f"{run.masking}), sentence objective {run.sentence_objective}, learning rate {run.learning_rate:g}, seed "
-        f"{run.seed}",
+        f"{step:,} steps of {run.global_batch_size} rows of {run.max_seq_length} tokens, {learned}, learning rate "
+        f"{run.learning_rate:g}, seed {run.seed}",
         shape,
     ]
     score_lines = _score_lines(run_directory, step, run)
@@ -237,7 +253,5 @@ def _score_lines(run_directory, step, run):
 
 def _last_evaluation(run_directory, step):
     """Reads the newest held-out results up to a step. Returns {} if there are none."""
-    rows = [
-        row for row in reporting.read_metrics(run_directory) if "eval_masked_lm_accuracy" in row and row["step"] <= step
-    ]
+    rows = [row for row in reporting.read_metrics(run_directory) if "eval_loss" in row and row["step"] <= step]
     return rows[-1] if rows else {}

@@ -147,6 +147,10 @@ def _best_texts(outputs, row):
     return {"text": texts[0], "texts": texts, "scores": _numbers(outputs["scores"])}
 
 
+def _continuation(outputs, row):
+    return {"continuation": outputs["continuation"].decode("utf-8", "replace")}
+
+
 def _masks(outputs, row):
     masks = zip(outputs["tokens"], outputs["probabilities"], strict=True)
     return {
@@ -157,6 +161,7 @@ def _masks(outputs, row):
 # Output that identifies the kind of answers -> function that reads an answer of this kind.
 _READERS = {
     "texts": _best_texts,
+    "continuation": _continuation,
     "tokens": _masks,
     "is_chosen": _label_set,
     "label": _label,
@@ -216,6 +221,8 @@ def _answer_lines(row: Mapping, answer: Mapping) -> Iterator[str]:
     elif "choice" in answer:
         for index, (text, share) in enumerate(zip(row[_CHOICES], answer["probabilities"], strict=True)):
             yield f"{'>' if index == answer['choice'] else ' '} {share:.3f} {_printable(text)}"
+    elif "continuation" in answer:
+        yield _printable(row["text"]) + answer["continuation"]
     elif "texts" in answer:
         yield answer["text"] or "(an empty text)"
     elif "answer" in answer:

@@ -19,8 +19,8 @@ from keras_bert_app.interop import archives, hub, load, surgery
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.interop.huggingface import sentence_transformers_files
 from keras_bert_app.interop.weights import check_finite
+from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import seeds
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
@@ -163,7 +163,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     if layers[-1] < weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, layers[-1])
         log(line)
-    model = BertPretrainer(weights.config, parts=PARTS[:1])
+    model = make_pretrainer(weights.config, parts=PARTS[:1])
     load.assign(model, weights)
     tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
     how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)

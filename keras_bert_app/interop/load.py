@@ -13,7 +13,7 @@ import numpy as np
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import Weights, checked
-from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.modeling.architectures import Pretrainer, make_pretrainer
 from keras_bert_app.runs import seeds
 from pipelines import storage
 from pipelines.wordpiece import casing
@@ -23,6 +23,7 @@ from pipelines.wordpiece.vocabulary import checked_pieces
 _MODULES = {
     "workdir": "own_layout",
     "keras_hub": "keras_hub.keras_hub_layout",
+    "gpt2": "gpt2.gpt2_layout",
     "huggingface": "huggingface.huggingface_layout",
     "google_tf1": "google_tf1.google_layout",
     "model_garden": "model_garden.model_garden_layout",
@@ -180,7 +181,7 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
         UserError: The directory exists and is not empty, or the layout cannot store these weights or this model.
     """
     module = format_module(target_format)
-    if weights.config.is_causal and target_format != "workdir":
+    if weights.config.is_causal and target_format not in ("workdir", "gpt2"):
         raise UserError(
             f"{weights.origin}: is causal (no token attends to later tokens), and {target_format} cannot store this; "
             "write --to=workdir"
@@ -208,19 +209,18 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
     ]
 
 
-def load_pretrained(
-    path: str | os.PathLike, dtype: str = "float32", allow_missing: Collection[str] = ()
-) -> BertPretrainer:
-    """Builds a BertPretrainer with the weights of a run or of any layout that load_weights reads.
+def load_pretrained(path: str | os.PathLike, dtype: str = "float32", allow_missing: Collection[str] = ()) -> Pretrainer:
+    """Builds a model with the weights of a run or of any layout that load_weights reads.
 
     Args:
         path: str or os.PathLike. See load_weights.
         dtype: str. "float32" or "mixed_bfloat16".
         allow_missing: str or collection of str. Parts that may be missing: some of "pooler", "masked_lm",
-            "next_sentence".
+            "next_sentence", "language_model".
 
     Returns:
-        BertPretrainer. A missing part is not in the model, so the model never returns outputs of random weights.
+        BertPretrainer, or LanguageModel for a GPT. A missing part is not in the model, so the model never returns
+        outputs of random weights.
 
     Raises:
         UserError: The path has no model, a file is damaged, or the weights do not match the configuration.
@@ -230,17 +230,17 @@ def load_pretrained(
     return build_model(weights, dtype)
 
 
-def build_model(weights: Weights, dtype: str = "float32") -> BertPretrainer:
-    """Builds a BertPretrainer with the parts that the weights have.
+def build_model(weights: Weights, dtype: str = "float32") -> Pretrainer:
+    """Builds a model with the parts that the weights have.
 
     Args:
         weights: Weights. Values of the variables.
         dtype: str. "float32" or "mixed_bfloat16".
 
     Returns:
-        BertPretrainer. The model without the parts that are missing in the weights.
+        BertPretrainer, or LanguageModel for a GPT. The model lacks the parts that are missing in the weights.
     """
-    model = BertPretrainer(weights.config, dtype=dtype, parts=weights.parts())
+    model = make_pretrainer(weights.config, dtype=dtype, parts=weights.parts())
     assign(model, weights)
     return model
 

@@ -11,11 +11,12 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.interop import directories
-from keras_bert_app.interop.weights import PARTS, PROBLEM_TYPES, TASKS, OwnHead, Weights, part_of
+from keras_bert_app.interop.weights import PROBLEM_TYPES, TASKS, OwnHead, Weights
 from keras_bert_app.runs import checkpoints, work_directory
 from pipelines import storage
 

@@ -27,6 +27,7 @@ LOGITS_LIMIT = 1e-4
 # Layout -> packages of its original implementation.
 PACKAGES = {
     "huggingface": ("torch", "transformers"),
+    "gpt2": ("torch", "transformers"),
     "google_tf1": ("bert-tensorflow",),
     "keras_hub": ("keras-hub",),
     "model_garden": ("tf-models-official",),
@@ -34,6 +35,7 @@ PACKAGES = {
 # Layout -> the script that runs its original implementation, relative to this file.
 _REFERENCES = {
     "huggingface": "huggingface/huggingface_reference.py",
+    "gpt2": "gpt2/gpt2_reference.py",
     "google_tf1": "google_tf1/google_reference.py",
     "keras_hub": "keras_hub/keras_hub_reference.py",
     "model_garden": "model_garden/model_garden_reference.py",
@@ -82,15 +84,17 @@ def our_outputs(weights: Weights, batch: dict[str, np.ndarray]) -> dict[str, np.
 
     Returns:
         dict of float32 arrays: embedding_output, layer_0, layer_1, ... [B, S, H]. If the weights have these parts, also
-        pooled_output [B, H], mlm_logits [B, P, V] and nsp_logits [B, 2]. With a classifier also classifier_logits
-        [B, n], or [B, S, n] in tasks about tokens.
+        pooled_output [B, H], mlm_logits [B, P, V], nsp_logits [B, 2] and lm_logits [B, S, V]. With a classifier also
+        classifier_logits [B, n], or [B, S, n] in tasks about tokens.
     """
     tensors, model_outputs = weights.tensors, build_model(weights)(batch)
     outputs = {
         "embedding_output": model_outputs["embedding_output"],
         **{f"layer_{index}": state for index, state in enumerate(model_outputs["encoder_outputs"])},
         **{
-            name: model_outputs[name] for name in ("pooled_output", "mlm_logits", "nsp_logits") if name in model_outputs
+            name: model_outputs[name]
+            for name in ("pooled_output", "mlm_logits", "nsp_logits", "lm_logits")
+            if name in model_outputs
         },
     }
     outputs = {name: np.asarray(values) for name, values in outputs.items()}

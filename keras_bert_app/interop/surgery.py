@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop.weights import PARTS, POOLED_TASKS, Weights, part_of
+from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 
 _WORD_TABLE = "encoder/embeddings/word_embeddings"
 _POSITION_TABLE = "encoder/embeddings/position_embeddings"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.weight_shapes import part_of, shapes
 from keras_bert_app.errors import UserError
 
 # Tasks of fine-tuned models, whose output layer is the part "classifier".
@@ -49,8 +50,8 @@ class Weights:
 
     Attributes:
         config: BertConfig. Configuration of the model.
-        tensors: dict path -> float32 array. `shapes` lists all paths and shapes. Parts may be missing. The output layer
-            of a fine-tuned model is classifier/kernel [H, n] and classifier/bias [n].
+        tensors: dict path -> float32 array. `weight_shapes.shapes` lists all paths and shapes. Parts may be missing.
+            The output layer of a fine-tuned model is classifier/kernel [H, n] and classifier/bias [n].
         vocabulary: bytes or None. Content of vocab.txt.
         task: str. One of TASKS if there is a classifier, else "".
         labels: tuple of str. Names of the n outputs of the classifier. Empty if unknown.
@@ -84,7 +85,7 @@ class Weights:
         Returns:
             tuple of str, in the order of PARTS.
         """
-        return tuple(part for part in PARTS if not self.missing([part]))
+        return tuple(part for part in self.config.parts if not self.missing([part]))
 
     def missing(self, parts: Collection[str] = PARTS) -> list[str]:
         """Lists the paths in some parts for which there is no tensor.
@@ -108,64 +109,6 @@ class Weights:
             Weights. Everything else is the same.
         """
         return dataclasses.replace(self, config=self.config.replace(**config), tensors=tensors)
-
-
-def shapes(config: BertConfig, parts: Collection[str] = PARTS) -> dict[str, tuple[int, ...]]:
-    """Lists the variables of a BertPretrainer.
-
-    Args:
-        config: BertConfig. Configuration of the model.
-        parts: collection of str. Some of PARTS. Only their variables are listed.
-
-    Returns:
-        dict path -> shape, in the order of the model's variables.
-    """
-    hidden, inner = config.hidden_size, config.intermediate_size
-
-    def dense(name, input_size, output_size):
-        return {f"{name}/kernel": (input_size, output_size), f"{name}/bias": (output_size,)}
-
-    def layer_norm(name):
-        return {f"{name}/gamma": (hidden,), f"{name}/beta": (hidden,)}
-
-    all_shapes = {
-        "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
-        "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
-        "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
-        **layer_norm("encoder/embeddings/layer_norm"),
-    }
-    for index, num_heads in enumerate(config.head_counts):
-        layer, width = f"encoder/layer_{index}", num_heads * config.head_size
-        all_shapes |= {
-            **dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
-            **dense(f"{layer}/attention/output", width, hidden),
-            **layer_norm(f"{layer}/attention_layer_norm"),
-            **dense(f"{layer}/intermediate", hidden, inner),
-            **dense(f"{layer}/output", inner, hidden),
-            **layer_norm(f"{layer}/output_layer_norm"),
-        }
-    all_shapes |= {
-        **dense("encoder/pooler", hidden, hidden),
-        "masked_lm/output_bias": (config.vocab_size,),
-        **dense("masked_lm/transform", hidden, hidden),
-        **layer_norm("masked_lm/layer_norm"),
-        **dense("next_sentence/projection", hidden, 2),
-    }
-    if not config.tie_word_embeddings:
-        all_shapes["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
-    return {path: shape for path, shape in all_shapes.items() if part_of(path) in parts}
-
-
-def part_of(path: str) -> str:
-    """Gives the part that a path belongs to.
-
-    Args:
-        path: str. Path of a tensor.
-
-    Returns:
-        str. One of PARTS, or "classifier".
-    """
-    return "pooler" if path.startswith("encoder/pooler/") else path.split("/", 1)[0]
 
 
 def split_attention(values: Mapping) -> dict:

@@ -10,10 +10,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
-
-# Attention adds this score for a masked key, as google-research/bert does in modeling.attention_layer. The score is
-# finite, so a row of padding gives no NaN.
-MASKED_SCORE = -10000.0
+from keras_bert_app.modeling.mask_scores import MASKED_SCORE
 
 
 @registered
@@ -94,6 +91,21 @@ class SelfAttention(Configured, keras.layers.Layer):
             # [B, N, S, D] -> [B, S, N, D]
             context = ops.transpose(context, (0, 2, 1, 3))
         return ops.reshape(context, (batch_size, length, self.width)), probabilities
+
+    def empty_cache(self, num_rows, length: int, execution: Execution = PLAIN):
+        """Makes keys and values of zeros for `step`.
+
+        Args:
+            num_rows: int or int32 scalar. R.
+            length: int. T, the number of places.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            (keys, values), [R, N, T, D] each. See Execution.is_heads_first.
+        """
+        size = (self.num_heads, length) if execution.is_heads_first else (length, self.num_heads)
+        empty = keras.ops.zeros((num_rows, *size, self.head_size), self.compute_dtype)
+        return empty, empty
 
     def step(self, x, keys, values, place, execution: Execution = PLAIN):
         """Attends from one place to itself and all earlier places, whose keys and values are known.

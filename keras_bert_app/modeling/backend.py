@@ -193,6 +193,43 @@ def drawn(logits: Any, seed: Any) -> Any:
     return tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)[:, 0]
 
 
+def has_occurred(ids: Any, size: int) -> Any:
+    """Marks the numbers that occur in each row.
+
+    Args:
+        ids: int32 [B, T], from 0 to size - 1.
+        size: int. V.
+
+    Returns:
+        bool [B, V].
+    """
+    shape = tf.stack([tf.shape(ids)[0], size])
+    rows = tf.broadcast_to(tf.range(shape[0])[:, None], tf.shape(ids))
+    return tf.scatter_nd(tf.stack([rows, ids], axis=-1), tf.ones_like(ids), shape) > 0
+
+
+def gumbel_noise(seeds: Any, number: Any, size: int) -> Any:
+    """Draws Gumbel noise with a seed for each row.
+
+    A row's noise does not depend on the other rows. The argmax of logits + noise is a draw by the probabilities
+    softmax(logits) (Gumbel 1954).
+
+    Args:
+        seeds: int32 [B]. The seed of each row.
+        number: int32 scalar. Different numbers give unrelated noise.
+        size: int. V.
+
+    Returns:
+        float32 [B, V].
+    """
+    start = _hashed(_hashed(tf.cast(seeds, tf.uint32)) + tf.cast(number, tf.uint32))
+    places = tf.range(size, dtype=tf.int32)
+    bits = _hashed(_hashed(start[:, None] + tf.cast(places, tf.uint32)[None, :]))
+    # 24 bits fit exactly into a float32. The half keeps the draw above 0 and below 1.
+    uniform = (tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) + 0.5) * 2.0**-24
+    return -tf.math.log(-tf.math.log(uniform))
+
+
 def fold_in(seed: Any, number: Any) -> Any:
     """Makes a new seed from a seed and a number.
 

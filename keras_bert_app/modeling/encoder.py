@@ -8,11 +8,12 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
+from keras_bert_app.modeling.attention import SelfAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
+from keras_bert_app.modeling.mask_scores import mask_scores
 
 _DROPOUTS_PER_LAYER = 3
 
@@ -205,14 +206,16 @@ class BertEncoder(Configured, keras.Model):
         training: bool | None = None,
     ):
         dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
-        mask_scores, dropout_stem = self._mask_scores(inputs["input_mask"]), backend.stem(dropout_seed)
+        mask, is_causal, dropout_stem = inputs["input_mask"], self.config.is_causal, backend.stem(dropout_seed)
+        scores = mask_scores(mask, is_causal)
         embedding_output = self.embeddings(
             inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem, execution=execution
         )
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
             positions = output_positions if layer is self.transformer_layers[-1] else None
-            scores = mask_scores if positions is None else self._mask_scores(inputs["input_mask"], positions)
+            if positions is not None:
+                scores = mask_scores(mask, is_causal, positions)
             x, probabilities = layer(x, scores, dropout_stem, positions, execution=execution)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
@@ -224,25 +227,6 @@ class BertEncoder(Configured, keras.Model):
         if return_attention_scores:
             outputs["attention_scores"] = attention_scores
         return outputs
-
-    def _mask_scores(self, mask, positions=None):
-        """Computes the mask that attention adds to the scores, [B, 1, 1, S].
-
-        For a causal encoder the mask is [B, 1, S, S], or [B, 1, P, S] with positions [B, P].
-        """
-        ops = keras.ops
-        mask = ops.cast(mask, "float32")
-        # LiteRT has no kernel that slices at this rank, so the code expands dimensions.
-        mask_scores = ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
-        if not self.config.is_causal:
-            return mask_scores
-        places = ops.arange(ops.shape(mask)[1], dtype="int32")
-        # Below, [S, S] or [B, 1, P, S] says whether the query (row) comes before the key (column). Such a query
-        # must not attend to the key.
-        row_places = (
-            ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
-        )
-        return mask_scores + ops.cast(row_places < places, "float32") * MASKED_SCORE
 
 
 @contextlib.contextmanager

@@ -53,7 +53,9 @@ class BertPretrainer(Configured, keras.Model):
         super().__init__(name=name, dtype=dtype)
         self.config, self.seed, self.has_dropout = config, seed, config.has_dropout
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
-        self.parts = tuple(part for part in PARTS if part in parts and (part != "next_sentence" or "pooler" in parts))
+        self.parts = tuple(
+            part for part in config.parts if part in parts and (part != "next_sentence" or "pooler" in parts)
+        )
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler="pooler" in self.parts)
         self.masked_lm = (
             MaskedLMHead(config, seed, dtype=dtype, name="masked_lm") if "masked_lm" in self.parts else None

@@ -20,11 +20,11 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.attention import MASKED_SCORE
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
+from keras_bert_app.modeling.mask_scores import MASKED_SCORE
 
 STATE, CONTEXT, FEEDBACK = RNN_DECODERS = ("rnn_state", "rnn_context", "rnn_feedback")
 _GATES = 3  # The order is update, reset, candidate.

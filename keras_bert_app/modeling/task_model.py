@@ -6,10 +6,10 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.encoder import BertEncoder
+from keras_bert_app.modeling.architectures import make_encoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
-from keras_bert_app.modeling.layers import Dense, Dropout, initializer
+from keras_bert_app.modeling.layers import Dense, Dropout, initializer, rows_at
 from keras_bert_app.modeling.lstm import BiLstm
 
 # The output layer reads one vector for each text, for each of an example's choices, or for each token.
@@ -30,7 +30,9 @@ class Head(Described):
         layers: str. The states that the head reads: "last", "last_four" (side by side) or "scalar_mix" (Peters et al.
             2018, ELMo, equation 1).
         pooling: str. The way from a text's tokens to one vector: "cls" (through BERT's pooler if the head has_pooler),
-            "mean", "max", or "concat" of [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
+            "mean", "max", or "concat" of [CLS], maximum and mean. "last" and "concat_last" read the last token instead
+            of [CLS], for encoders that read from left to right (Radford et al. 2018, GPT; Howard and Ruder 2018,
+            ULMFiT).
         windows: str. The way to join several rows of one text: "" (one row), "logits" (mean of their logits) or "lstm".
         bilstm_units: int. Units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM), or 0.
         context_units: int. Units in each direction of an LSTM over the last states. The head reads the outputs of this
@@ -61,6 +63,22 @@ class Head(Described):
             and not self.bilstm_units
             and not self.context_units
         )
+
+    @property
+    def reads_one_place(self) -> bool:
+        """Whether the head reads the last layer at one place of a text only."""
+        return self.has_pooler or (
+            self.stands_on != TOKENS
+            and self.pooling == "last"
+            and self.layers == "last"
+            and not self.bilstm_units
+            and not self.context_units
+        )
+
+    @property
+    def num_pooled(self) -> int:
+        """How many vectors of a text the pooling puts side by side."""
+        return 3 if self.pooling in ("concat", "concat_last") and self.stands_on != TOKENS else 1
 
     @property
     def is_plain(self) -> bool:
@@ -150,14 +168,14 @@ class BertTaskModel(Configured, keras.Model):
         self.config, self.head, self.encoder_has_dropout, self.passes = config, head, encoder_has_dropout, passes
         self.seed = seed
         self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
-        self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
+        self.encoder = make_encoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
         width = config.hidden_size * (4 if head.layers == "last_four" else 1) + 2 * head.context_units
         # Pooling follows a BiLSTM over tokens. An LSTM over windows reads pooled vectors.
-        if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
-            width *= 3
+        if not head.bilstm_units:
+            width *= head.num_pooled
         self.scalar_mix = self.context_lstm = self.bilstm = self.window_lstm = None
         if head.layers == "scalar_mix":
             self.scalar_mix = ScalarMix(config.num_hidden_layers + 1, dtype=dtype, name="scalar_mix")
@@ -166,7 +184,7 @@ class BertTaskModel(Configured, keras.Model):
             self.context_lstm = bilstm(head.context_units, config.hidden_size, config, seed, dtype, CONTEXT_LSTM)
         if head.bilstm_units:
             self.bilstm = bilstm(head.bilstm_units, width, config, seed, dtype)
-            width = 2 * head.bilstm_units * (3 if head.pooling == "concat" and head.stands_on != TOKENS else 1)
+            width = 2 * head.bilstm_units * head.num_pooled
         if head.windows == "lstm":
             self.window_lstm = bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
             width = 2 * (config.hidden_size // 2)
@@ -208,16 +226,21 @@ class BertTaskModel(Configured, keras.Model):
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
-        # The pooler reads only the last layer at [CLS].
-        cls_only = ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else None
+        place = None
+        if head.reads_one_place:
+            place = (
+                ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else last_places(inputs["input_mask"])
+            )
         outputs = self.encoder(
             inputs,
             dropout_seed=dropout_seed if self.encoder_has_dropout else None,
-            output_positions=cls_only,
+            output_positions=place,
             execution=execution,
         )
         if head.has_pooler:
             x = outputs["pooled_output"]
+        elif head.reads_one_place:
+            x = outputs["sequence_output"][:, 0]
         else:
             x = self._states(outputs, inputs["input_mask"], execution)
             if self.bilstm is not None:
@@ -256,21 +279,51 @@ def pooled(x, mask, pooling: str):
     Args:
         x: [B, S, F].
         mask: [B, S], 1 or 0.
-        pooling: str. "cls" (place 0), "mean", "max" or "concat" (of all three).
+        pooling: str. "cls" (place 0), "last" (the last place with mask 1), "mean", "max", "concat" (of "cls", "max" and
+            "mean") or "concat_last" (of "last", "max" and "mean").
 
     Returns:
-        [B, F], or [B, 3F] for "concat".
+        [B, F], or [B, 3F] for "concat" and "concat_last".
     """
     ops = keras.ops
     if pooling == "cls":
         return x[:, 0]
-    if pooling == "concat":
-        return ops.concatenate([x[:, 0], pooled(x, mask, "max"), pooled(x, mask, "mean")], axis=-1)
+    if pooling == "last":
+        return rows_at(x, last_places(mask))[:, 0]
+    if pooling in ("concat", "concat_last"):
+        first = "cls" if pooling == "concat" else "last"
+        return ops.concatenate([pooled(x, mask, each) for each in (first, "max", "mean")], axis=-1)
     mask = ops.expand_dims(ops.cast(mask, x.dtype), -1)
     if pooling == "mean":
         return ops.sum(x * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)
     # -1e4 is below any value of LayerNorm, tanh or an LSTM, and finite in bfloat16.
     return ops.max(x * mask + (mask - 1.0) * 1e4, axis=1)
+
+
+def last_places(mask):
+    """Finds the last place with mask 1 of each row, or 0 if there is none.
+
+    Args:
+        mask: int [B, S], 1 or 0.
+
+    Returns:
+        int32 [B, 1].
+    """
+    places = keras.ops.arange(keras.ops.shape(mask)[1], dtype="int32")
+    return keras.ops.max(keras.ops.where(mask > 0, places, 0), axis=1, keepdims=True)
+
+
+def for_left_to_right(head: Head) -> Head:
+    """Makes a head read the last token wherever it reads [CLS], which no text precedes.
+
+    Args:
+        head: Head.
+
+    Returns:
+        Head. The same head if it stands on tokens.
+    """
+    poolings = {} if head.stands_on == TOKENS else {"cls": "last", "concat": "concat_last"}
+    return dataclasses.replace(head, pooling=poolings.get(head.pooling, head.pooling))
 
 
 def bilstm(units: int, input_width: int, config: BertConfig, seed: int, dtype: str, name: str = "bilstm") -> BiLstm:

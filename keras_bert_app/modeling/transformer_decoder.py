@@ -6,13 +6,13 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.attention import MASKED_SCORE
 from keras_bert_app.modeling.cross_attention import CrossAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.encoder import TransformerLayer
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dropout, LayerNorm
+from keras_bert_app.modeling.mask_scores import mask_scores
 
 _FIRST_DROPOUT_PLACE = 1_000  # above the numbers of the encoder, whose layers a decoder can share
 _DROPOUTS_PER_LAYER = 5  # three of the Transformer layer, two of the attention to the encoder
@@ -191,16 +191,10 @@ class TransformerDecoder(Configured, keras.Model):
     def call(self, target_ids, target_mask, states, input_mask, dropout_stem=None, execution: Execution = PLAIN):
         ops = keras.ops
         x = self.embeddings(target_ids, ops.zeros_like(target_ids), dropout_stem, execution=execution)
-        places = ops.arange(ops.shape(target_ids)[1], dtype="int32")
-        is_later = ops.cast(ops.expand_dims(places, 1) < places, "float32")
-        # [B, 1, T, T]
-        mask_scores = state_mask_scores(target_mask) + is_later * MASKED_SCORE
-        source_mask_scores, attention_scores = state_mask_scores(input_mask), []
+        scores, source_scores, attention_scores = mask_scores(target_mask, is_causal=True), mask_scores(input_mask), []
         for layer in self.decoder_layers:
             keys_and_values = layer.cross_attention.project(states, execution)
-            x, probabilities = layer(
-                x, mask_scores, keys_and_values, source_mask_scores, dropout_stem, execution=execution
-            )
+            x, probabilities = layer(x, scores, keys_and_values, source_scores, dropout_stem, execution=execution)
             attention_scores.append(probabilities)
         return x, attention_scores
 
@@ -219,15 +213,10 @@ class TransformerDecoder(Configured, keras.Model):
             places and all beams of a text read read_by_all: (keys and values of the encoder's states for each layer,
             mask).
         """
-        ops, num_rows = keras.ops, keras.ops.shape(states)[0] * num_beams
-        cache = []
-        for layer in self.decoder_layers:
-            num_heads, head_size = layer.attention.num_heads, layer.attention.head_size
-            size = (num_heads, length, head_size) if execution.is_heads_first else (length, num_heads, head_size)
-            empty = ops.zeros((num_rows, *size), self.compute_dtype)
-            cache.append((empty, empty))
+        num_rows = keras.ops.shape(states)[0] * num_beams
+        cache = [layer.attention.empty_cache(num_rows, length, execution) for layer in self.decoder_layers]
         projected = [layer.cross_attention.project(states, execution) for layer in self.decoder_layers]
-        is_hidden = ops.expand_dims(input_mask, (1, 2)) == 0
+        is_hidden = keras.ops.expand_dims(input_mask, (1, 2)) == 0
         return cache, (projected, is_hidden)
 
     def step(self, ids, place, cache, read_by_all, execution: Execution = PLAIN):
@@ -252,18 +241,6 @@ class TransformerDecoder(Configured, keras.Model):
             x, keys, values, probabilities = layer.step(x, keys, values, place, keys_and_values, is_hidden, execution)
             new_cache.append((keys, values))
         return x, new_cache, probabilities[:, :, 0]
-
-
-def state_mask_scores(mask):
-    """Computes the scores that attention adds for a mask.
-
-    Args:
-        mask: int [B, S]. 1 for a visible place, 0 for a masked place.
-
-    Returns:
-        float32 [B, 1, 1, S].
-    """
-    return keras.ops.expand_dims((1.0 - keras.ops.cast(mask, "float32")) * MASKED_SCORE, (1, 2))
 
 
 def decoder_stem(dropout_seed):

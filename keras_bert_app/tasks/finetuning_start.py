@@ -9,6 +9,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
+from keras_bert_app.modeling.task_model import for_left_to_right
 from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -24,6 +25,7 @@ from keras_bert_app.tasks import (
 )
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
+from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from pipelines.wordpiece.vocabulary import checked_pieces, read_bytes
@@ -129,7 +131,7 @@ def make_start(
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
-    head = _head(existing, data, run, tokenizer, context_units, model_config.num_hidden_layers)
+    head = _head(existing, data, run, tokenizer, context_units, model_config)
     run = run.resolved(batch_plans.num_batches(data.train, run))
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
@@ -198,10 +200,16 @@ def _loaded_data(existing, run, tokenizer, num_segments):
     return data
 
 
-def _head(existing, data, run, tokenizer, context_units, num_layers):
+def _head(existing, data, run, tokenizer, context_units, model_config):
     """The Head or Decoder of a run. A resumed run keeps the units of its numbers."""
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
-    head = context_lstm.in_head(head, context_units, num_layers)
+    if model_config.architecture == "gpt":
+        if data.task.kind == TEXT_TO_TEXT:
+            raise UserError(
+                f"--task={run.task}: needs an encoder that reads both sides, but the model is a gpt; give a bert"
+            )
+        head = for_left_to_right(head)
+    head = context_lstm.in_head(head, context_units, model_config.num_hidden_layers)
     return transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
 
 

@@ -15,7 +15,7 @@ from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import checked_pieces
 
 # --init_checkpoint may lack these parts: fine-tuning does not use the heads of pre-training, and can learn a pooler.
-_NOT_NEEDED = ("pooler", "masked_lm", "next_sentence")
+_NOT_NEEDED = ("pooler", "masked_lm", "next_sentence", "language_model")
 
 
 def read(init_checkpoint: str, num_layers: int, task: str, context_vectors: str) -> tuple[Weights, list[str], int]:

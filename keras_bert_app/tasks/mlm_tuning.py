@@ -9,7 +9,7 @@ from typing import TextIO
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -89,6 +89,7 @@ def tuned(
     pretraining = PretrainingConfig(
         input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
         input_format="sentences",
+        language_model="causal" if model_config.architecture == "gpt" else "masked",
         sentence_objective="none",
         num_train_steps=run.mlm_tuning_steps,
         save_checkpoints_steps=run.mlm_tuning_steps,
@@ -100,11 +101,14 @@ def tuned(
     if f"step-{run.mlm_tuning_steps:08d}" not in map(os.path.basename, existing.checkpoints):
         pretraining_start.launch(workdir, model_config, pretraining, vocabulary, initial, strategy, stream, existing)
     strategies.wait_for_all(strategy)  # the chief must first write the last checkpoint
-    weights, lines = load.load_weights(workdir, allow_missing=("pooler", "masked_lm", "next_sentence"))
+    weights, lines = load.load_weights(workdir, allow_missing=PARTS[1:])
     if initial:
         before, earlier_lines = initial
         weights = dataclasses.replace(before, tensors={**before.tensors, **weights.tensors})
-        lines = [*earlier_lines, f"  tuned by {run.mlm_tuning_steps:,} steps of masked LM in {workdir}"]
+        lines = [
+            *earlier_lines,
+            f"  tuned by {run.mlm_tuning_steps:,} steps of {pretraining.language_model} LM in {workdir}",
+        ]
     return weights, lines
 
 

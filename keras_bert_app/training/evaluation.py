@@ -29,30 +29,26 @@ def evaluate(
             figures cover the batches so far.
 
     Returns:
-        dict of eval_* figures: the objective's metrics, and
-            eval_unigram_accuracy: accuracy of always predicting the piece that is most frequent among the labels
-                themselves. No unigram model does better.
-            eval_majority_share: accuracy of always predicting the more frequent next-sentence label.
-            eval_masked_lm_count, eval_next_sentence_count: numbers of predictions and of pairs.
+        dict of eval_* figures: the objective's metrics, and the figures of its baselines; see training.baselines.
     """
-    totals = np.zeros(len(objective.sum_names), np.float64)
-    label_counts = np.zeros(vocab_size, np.int64)
-    random_pairs = 0
+    totals, baselines = np.zeros(len(objective.sum_names), np.float64), objective.baselines(vocab_size)
     for batch in dataset.take(max_steps or -1):
         if should_stop():
             break
         totals += call(batch)
-        is_label = batch["masked_lm_weights"].numpy() > 0
-        label_counts += np.bincount(batch["masked_lm_ids"].numpy()[is_label], minlength=vocab_size)
-        random_pairs += int((batch["next_sentence_labels"] * batch["input_mask"][:, 0]).numpy().sum())
+        baselines.add(batch)
     sums = dict(zip(objective.sum_names, totals.tolist(), strict=True))
     figures = {f"eval_{name}": value for name, value in objective.metrics(sums).items()}
-    figures["eval_unigram_accuracy"] = float(label_counts.max() / max(label_counts.sum(), 1))
-    figures["eval_masked_lm_count"] = sums["masked_lm_count"]
-    if pairs := sums["next_sentence_count"]:
-        figures["eval_majority_share"] = max(random_pairs, pairs - random_pairs) / pairs
-        figures["eval_next_sentence_count"] = pairs
-    return figures
+    return {**figures, **baselines.figures(sums)}
+
+
+def num_predictions(figures: Mapping[str, float]) -> int:
+    """The number of pieces that an evaluation has predicted.
+
+    Args:
+        figures: dict that `evaluate` returns.
+    """
+    return int(figures.get("eval_masked_lm_count", 0) + figures.get("eval_language_model_count", 0))
 
 
 def wilson_interval(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
@@ -78,6 +74,8 @@ def summary(figures: Mapping[str, float], sentence_objective: str = "nsp") -> li
         figures: dict that `evaluate` returns.
         sentence_objective: "nsp", "sop" or "none".
     """
+    if "eval_perplexity" in figures:
+        return [_language_model_summary(figures)]
     ratio = figures["eval_masked_lm_accuracy"] / max(figures["eval_unigram_accuracy"], 1e-9)
     lines = [
         f"held-out masked LM: accuracy {figures['eval_masked_lm_accuracy']:.4f} on "
@@ -92,3 +90,16 @@ def summary(figures: Mapping[str, float], sentence_objective: str = "nsp") -> li
             f"{figures['eval_majority_share']:.4f}"
         )
     return lines
+
+
+def _language_model_summary(figures):
+    baselines = "".join(
+        f"; {name} of the training text {figures[key]:,.1f}"
+        for name, key in (("bigrams", "eval_bigram_perplexity"), ("unigrams", "eval_unigram_perplexity"))
+        if key in figures
+    )
+    return (
+        f"held-out text: perplexity {figures['eval_perplexity']:,.2f} on "
+        f"{int(figures['eval_language_model_count']):,} pieces{baselines}; accuracy "
+        f"{figures['eval_language_model_accuracy']:.4f}"
+    )

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop.weights import Weights, part_of
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training.start import Start
 

@@ -1,8 +1,9 @@
 """The pre-training losses as sums and counts, so that means over several devices are correct.
 
 An objective of the trainer has sum_names, counts(batch), outputs(model, batch, dropout_seed, execution),
-loss_sums(outputs, batch, execution), mean_loss(sums, *counts), metrics(sums) and progress(figures).
-PretrainingObjective is the objective of pre-training. The module tasks.objectives has the other objectives.
+loss_sums(outputs, batch, execution), mean_loss(sums, *counts), metrics(sums) and progress(figures). An objective of
+pre-training also has baselines(vocab_size). PretrainingObjective is the objective of BERT's pre-training. The modules
+language_model_objective and tasks.objectives have the other objectives.
 """
 
 import functools
@@ -11,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.training.baselines import MaskedLmBaselines
 
 MASKED_LM_EPSILON = 1e-5  # google-research/bert run_pretraining.get_masked_lm_output
 
@@ -127,6 +129,14 @@ class PretrainingObjective:
             else ""
         )
         return f"MLM acc {figures['masked_lm_accuracy']:.3f}{pairs}"
+
+    def baselines(self, vocab_size: int) -> MaskedLmBaselines:
+        """What predicts held-out text without a model. See evaluation.evaluate.
+
+        Args:
+            vocab_size: number of pieces in the vocabulary.
+        """
+        return MaskedLmBaselines(vocab_size)
 
 
 def classification_sums(logits, labels, weights, execution: Execution = PLAIN, label_smoothing: float = 0.0):

@@ -1,9 +1,10 @@
 """Pre-training: from a Start to a trained checkpoint."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.training import (
     evaluation,
     forward,
@@ -17,6 +18,7 @@ from keras_bert_app.training import (
     tpu,
 )
 from keras_bert_app.training.compilation import inference_execution
+from keras_bert_app.training.language_model_objective import LanguageModelObjective
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.pace import Reached
@@ -37,7 +39,8 @@ def pretrain(start: Start) -> dict[str, float]:
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     run, strategy = start.run, start.strategy
-    objective = PretrainingObjective(run.sentence_objective, start.data.num_train_documents)
+    examples = pretraining_data.example_arguments(run, start.tokenizer, pretraining_data.lexicon_of(start.workdir))
+    objective = _make_objective(start, examples, start.data.num_train_documents)
 
     # 1. model and optimizer, with their first values
     model, optimizer = _make_model(start)
@@ -51,7 +54,6 @@ def pretrain(start: Start) -> dict[str, float]:
         reporter.say(line)
 
     # 3. batches and held-out text
-    examples = pretraining_data.example_arguments(run, start.tokenizer, pretraining_data.lexicon_of(start.workdir))
     heldout = _HeldoutEvaluation(start, model, examples, reporter, state["step"])
     reached = Reached()
     batches = pretraining_data.training_batches(
@@ -99,13 +101,19 @@ def _draw(rows, title):
     return draw_curves(rows, title)
 
 
+def _make_objective(start, examples, num_documents):
+    """The objective of a run, for text with a number of documents."""
+    if start.run.language_model == "masked":
+        return PretrainingObjective(start.run.sentence_objective, num_documents)
+    counted = functools.partial(pretraining_data.ngram_counts, start.data.train_shards, start.tokenizer, examples)
+    return LanguageModelObjective(functools.cache(counted))
+
+
 def _make_model(start):
-    """(BertPretrainer, Optimizer) with their initial values, on the strategy's devices."""
+    """(model, Optimizer) with their initial values, on the strategy's devices."""
     run, config = start.run, start.model_config
     with start.strategy.scope():
-        model = BertPretrainer(
-            config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision], parts=run.trained_parts()
-        )
+        model = make_pretrainer(config, run.seed, strategies.KERAS_POLICIES[run.precision], run.trained_parts())
         if run.position_initializer == "sinusoidal":
             initialization.begin_with_sines(model)
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
@@ -122,7 +130,7 @@ class _HeldoutEvaluation:
     def __init__(self, start: Start, model: Any, examples: dict, reporter, step: int):
         run = start.run
         self.run, self.reporter, self.reached_step = run, reporter, step
-        self.objective = PretrainingObjective(run.sentence_objective, start.data.num_heldout_documents)
+        self.objective = _make_objective(start, examples, start.data.num_heldout_documents)
         self.vocab_size = start.model_config.vocab_size
         self.dataset = pretraining_data.heldout_dataset(run, start.data.heldout_shards, start.tokenizer, examples)
         execution = inference_execution(run, start.strategy, is_worth=start.execution.compiles_parts)
@@ -138,7 +146,7 @@ class _HeldoutEvaluation:
         )
         if should_stop():
             return figures
-        if not figures["eval_masked_lm_count"]:
+        if not evaluation.num_predictions(figures):
             self.reporter.say("the held-out documents give no example, so nothing was evaluated")
             return {}
         self.reporter.write(step, figures)

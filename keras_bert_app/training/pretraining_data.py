@@ -1,5 +1,6 @@
 """The datasets of a pre-training, with the arguments that the configuration of the run decides."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import work_directory
 from keras_bert_app.training import strategies
+from keras_bert_app.training.baselines import NgramCounts
 from pipelines import storage
 from pipelines.examples import mixing
 from pipelines.examples.dataset import FIRST_POSITION, STREAM_VERSION, pretraining_dataset, text_counts
@@ -18,6 +20,7 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 
 BATCH_DOUBLINGS = 3  # number of times that --batch_ramp_steps doubles the rows
 LENGTH_DOUBLINGS = 2  # number of times that --length_ramp_steps doubles the tokens a row
+_COUNTED_BYTES = 64_000_000  # text that the baselines of a causal language model read, in three seconds or so
 
 
 def lexicon_of(workdir: str) -> str:
@@ -55,6 +58,7 @@ def example_arguments(run: PretrainingConfig, tokenizer: BertTokenizer, lexicon_
         lexicon=lexicon,
         mask_token_rate=run.mask_token_rate,
         random_token_rate=run.random_token_rate,
+        language_model=run.language_model,
     )
 
 
@@ -224,6 +228,25 @@ def heldout_dataset(
         if shards
         else None
     )
+
+
+def ngram_counts(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer, examples: dict[str, Any]) -> NgramCounts:
+    """Counts the pieces and pairs of pieces in the first shards of the training text, up to _COUNTED_BYTES.
+
+    Args:
+        corpora: the paths of the shards of each corpus.
+        tokenizer: BertTokenizer.
+        examples: dict of example_arguments of a causal language model.
+    """
+    chosen, num_bytes = [], 0
+    for path in itertools.chain.from_iterable(itertools.zip_longest(*corpora)):
+        if path is None or num_bytes >= _COUNTED_BYTES:
+            continue
+        chosen.append(path)
+        num_bytes += storage.size_of(path)
+    dataset = pretraining_dataset(chosen, tokenizer, global_batch_size=1024, epochs=1, **examples)
+    rows = ((batch["input_word_ids"].numpy(), batch["input_mask"].numpy()) for batch in dataset)
+    return NgramCounts.of_rows(rows, tokenizer.vocab_size)
 
 
 def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tuple[int, int]:

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop.weights import Weights, shapes
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import lock, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun

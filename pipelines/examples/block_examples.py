@@ -1,4 +1,9 @@
-"""Makes masked examples from documents: tokenizes, pairs, packs and masks one block of text.
+"""Makes examples from documents: tokenizes, pairs, packs and masks one block of text.
+
+Language models:
+    masked: BERT's. Some pieces are masked, and the model predicts them from both sides.
+    causal: GPT's. Rows are [CLS] and consecutive pieces of the text, and the model predicts each piece from the pieces
+        before it. [SEP] ends each document. Nothing is masked, and there are no pairs.
 
 Sentence objectives:
     nsp: Google's next-sentence prediction.
@@ -17,7 +22,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pipelines.choices import MASKINGS, OBJECTIVES
+from pipelines.choices import LANGUAGE_MODELS, MASKINGS, OBJECTIVES
 from pipelines.data_error import DataError
 from pipelines.examples import masking as masks
 from pipelines.examples import packing, pairs, units
@@ -40,6 +45,7 @@ def block_examples(
     max_ngram: int = 3,
     lexicon: units.Lexicon | None = None,
     other_documents=None,
+    language_model: str = "masked",
 ) -> dict[str, tf.Tensor]:
     """Makes all examples of one pass over documents, in the order of the text.
 
@@ -58,12 +64,17 @@ def block_examples(
         max_ngram: the most words of a span, for masking="span".
         lexicon: pipelines.examples.units.Lexicon for masking="lexicon", otherwise None.
         other_documents: string [O]. Documents that serve only as random second segments; they give no examples.
+        language_model: one of choices.LANGUAGE_MODELS; see the module's docstring. With "causal", the arguments about
+            masks and pairs have no meaning.
 
     Returns:
-        dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]; masked_lm_positions, masked_lm_ids
-        int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32 [N], 1 if random or swapped.
+        dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]. With "masked" also
+        masked_lm_positions, masked_lm_ids int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32
+        [N], 1 if random or swapped.
     """
-    check_choices(sentence_objective, masking, lexicon)
+    if language_model == "causal":
+        return _causal_rows(documents, tokenizer, seed, max_seq_length)
+    check_choices(sentence_objective, masking, lexicon, language_model)
     pair_seed, unit_seed, mask_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
     text = _make_text(documents, other_documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
     spans = _spans(text, tokenizer.sep_id, sentence_objective, pair_seed, max_seq_length, short_seq_prob)
@@ -84,6 +95,18 @@ def block_examples(
     batch = masked | {"input_mask": input_mask, "input_type_ids": input_type_ids}
     batch["next_sentence_labels"] = spans.next_sentence_labels
     return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
+
+
+def _causal_rows(documents, tokenizer, seed, max_seq_length):
+    """Makes rows of [CLS] and consecutive pieces of the text."""
+    sentences, sentences_per_document = _tokenized(documents, tokenizer, by_space=False)
+    document_splits = tf.cumsum(tf.boolean_mask(sentences_per_document, sentences_per_document > 0))
+    document_splits = tf.concat([[0], document_splits], axis=0)
+    tokens = _with_separators(sentences, document_splits, tokenizer.sep_id).flat_values
+    spans = pairs.consecutive_rows(tf.size(tokens), seed, max_seq_length - 1)
+    ids, input_mask = packing.pack_rows(tokens, spans, max_seq_length, tokenizer.cls_id, tokenizer.pad_id)
+    batch = {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": tf.zeros_like(ids)}
+    return {name: tf.ensure_shape(values, [None, max_seq_length]) for name, values in batch.items()}
 
 
 class _Text(NamedTuple):
@@ -160,13 +183,16 @@ def _with_static_shapes(batch, max_seq_length, max_predictions_per_seq):
     }
 
 
-def check_choices(sentence_objective: str, masking: str, lexicon: units.Lexicon | None) -> None:
+def check_choices(
+    sentence_objective: str, masking: str, lexicon: units.Lexicon | None, language_model: str = "masked"
+) -> None:
     """Refuses unknown choices, and a lexicon that is missing or has no use.
 
     Args:
         sentence_objective: str.
         masking: str.
         lexicon: pipelines.examples.units.Lexicon or None.
+        language_model: str.
 
     Raises:
         DataError: a choice is unknown, or masking and lexicon do not belong together.
@@ -174,6 +200,7 @@ def check_choices(sentence_objective: str, masking: str, lexicon: units.Lexicon 
     for name, value, choices in (
         ("sentence_objective", sentence_objective, OBJECTIVES),
         ("masking", masking, MASKINGS),
+        ("language_model", language_model, LANGUAGE_MODELS),
     ):
         if value not in choices:
             raise DataError(f"{name} is {value!r}; expected one of {', '.join(choices)}")

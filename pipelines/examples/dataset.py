@@ -60,9 +60,9 @@ def pretraining_dataset(
         example_arguments: keyword arguments of block_examples, such as max_seq_length S and max_predictions_per_seq P.
 
     Returns:
-        Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
-        int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B], 1 where the second segment is
-        random (nsp) or the segments are swapped (sop).
+        Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; for a masked language model also
+        masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32
+        [B], 1 where the second segment is random (nsp) or the segments are swapped (sop).
     """
     dataset = example_blocks(
         shards,

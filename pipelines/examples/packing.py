@@ -44,6 +44,27 @@ def pack_pairs(tokens, pairs, seq_length: int, cls_id: int, sep_id: int, pad_id:
     return ids, input_mask, input_type_ids, source
 
 
+def pack_rows(tokens, spans, seq_length: int, cls_id: int, pad_id: int = 0):
+    """Makes rows of fixed length, [CLS] and a span of a flat token array.
+
+    Args:
+        tokens: int32 [T].
+        spans: (first token, number of tokens), int32 [N] each. At most seq_length - 1 tokens.
+        seq_length: the length S of a row.
+        cls_id: the id of [CLS].
+        pad_id: the id of [PAD].
+
+    Returns:
+        (input_word_ids, input_mask), int32 [N, S] each.
+    """
+    starts, lengths = spans
+    column = tf.range(seq_length)
+    source = tf.minimum(tf.maximum(starts[:, None] + column - 1, 0), tf.maximum(tf.size(tokens) - 1, 0))
+    is_inside = column <= lengths[:, None]
+    ids = tf.where(column == 0, cls_id, tf.where(is_inside, tf.gather(tokens, source), pad_id))
+    return ids, tf.cast(is_inside, tf.int32)
+
+
 def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0):
     """Makes rows [CLS] A [SEP] from ragged pieces, padded to the longest row.
 

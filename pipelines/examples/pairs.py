@@ -193,6 +193,27 @@ def full_sentences(sentence_lengths, seed, max_num_tokens: int, short_seq_prob: 
     return SegmentPairs(a_start, a_length, nothing, nothing, nothing)
 
 
+def consecutive_rows(num_tokens, seed, max_num_tokens: int):
+    """Cuts a text into rows that follow each other.
+
+    The first row has a random length, so that each seed cuts the text at other places. Only the last row may also be
+    shorter than the others.
+
+    Args:
+        num_tokens: int32 scalar. The tokens of the text.
+        seed: int [2].
+        max_num_tokens: the tokens of a full row.
+
+    Returns:
+        (first token, number of tokens) of each row, int32 [N] each. Every token is in one row.
+    """
+    first = uniform_int(seed, tf.ones([1], tf.int32), tf.fill([1], max_num_tokens + 1))
+    others = tf.range(first[0], tf.maximum(num_tokens, first[0]), max_num_tokens)
+    starts = tf.concat([tf.zeros([1], tf.int32), others], axis=0)[:num_tokens]  # no row without a token
+    ends = tf.concat([starts[1:], [num_tokens]], axis=0)[: tf.size(starts)]
+    return starts, ends - starts
+
+
 def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_prob):
     """Finds the chunk that starts at each sentence.
 

@@ -12,7 +12,7 @@ from pipelines.ragged import keep, row_ids
 from pipelines.wordpiece import casing, normalize, special_tokens
 from pipelines.wordpiece.offsets import pieces_with_offsets
 from pipelines.wordpiece.texts import as_batch
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, checked_pieces, read_bytes
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, checked_pieces, read_bytes
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
 _MAX_BYTES_PER_CHARACTER = 4
@@ -88,6 +88,12 @@ class BertTokenizer(tf.Module):
         if do_lower_case is None:
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)
+
+    @property
+    def never_written(self) -> tuple[int, ...]:
+        """The ids that no text should have: [PAD], [UNK], [CLS], [MASK] and unused pieces."""
+        unused = [number for number, piece in enumerate(self.vocabulary) if UNUSED_PIECE.fullmatch(piece)]
+        return (self.pad_id, self.unk_id, self.cls_id, self.mask_id, *unused)
 
     @_do_not_convert
     def tokenize(self, strings):

@@ -9,8 +9,8 @@ import pytest
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.config.weight_shapes import part_of, shapes
 from keras_bert_app.interop import load, own_layout
-from keras_bert_app.interop.weights import part_of, shapes
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import initialization, pretraining_start
 from tests.cli.test_commands import assert_refused

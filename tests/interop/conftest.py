@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.interop.weights import Weights, shapes
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.interop.weights import Weights
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 # All dimensions have different sizes, so that a test notices exchanged dimensions.

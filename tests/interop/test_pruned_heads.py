@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.parity import probe_batch
-from keras_bert_app.interop.weights import shapes
 from keras_bert_app.modeling.encoder import gated_heads
 from tests.interop.conftest import CONFIGS, make_weights
 

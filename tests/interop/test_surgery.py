@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity, surgery, vocabulary_surgery
-from keras_bert_app.interop.weights import shapes
 from pipelines import BertTokenizer
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights

@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.load import with_vocabulary
-from keras_bert_app.interop.weights import checked, join_attention, shapes, split_attention
+from keras_bert_app.interop.weights import checked, join_attention, split_attention
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES

@@ -22,6 +22,7 @@ from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import BertTaskModel
@@ -246,7 +247,7 @@ def pruned_model(
     smaller = (
         BertTaskModel(weights.config, model.head)
         if isinstance(model, BertTaskModel)
-        else BertPretrainer(weights.config, parts=model.parts)
+        else make_pretrainer(weights.config, parts=model.parts)
     )
     load.assign(smaller, weights)
     return smaller, line

@@ -130,8 +130,8 @@ PRETRAIN = GroupedFlags(
         _group(
             "examples",
             "how text becomes rows, sentence pairs and masks",
-            "max_seq_length masked_lm_prob max_predictions_per_seq masking lexicon_file max_ngram mask_token_rate "
-            "random_token_rate sentence_objective short_seq_prob dupe_factor",
+            "language_model max_seq_length masked_lm_prob max_predictions_per_seq masking lexicon_file max_ngram "
+            "mask_token_rate random_token_rate sentence_objective short_seq_prob dupe_factor",
         ),
         _group(
             "start",
@@ -143,7 +143,7 @@ PRETRAIN = GroupedFlags(
             "single values of the model's configuration",
             "num_hidden_layers hidden_size num_attention_heads intermediate_size hidden_act hidden_dropout_prob "
             "attention_probs_dropout_prob max_position_embeddings type_vocab_size initializer_range layer_norm_eps "
-            "do_lower_case tie_word_embeddings num_heads_by_layer is_causal",
+            "do_lower_case tie_word_embeddings num_heads_by_layer is_causal architecture",
         ),
         _group(
             "schedule",

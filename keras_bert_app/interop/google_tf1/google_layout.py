@@ -10,12 +10,12 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import check_in_folder, read_whole
 from keras_bert_app.interop import directories
 from keras_bert_app.interop.google_tf1.google_names import google_name, is_transposed, our_path
-from keras_bert_app.interop.weights import PARTS, Weights, join_attention, split_attention
+from keras_bert_app.interop.weights import Weights, join_attention, split_attention
 from keras_bert_app.runs import tf_checkpoints
 from pipelines import storage
 from pipelines.data_error import DataError

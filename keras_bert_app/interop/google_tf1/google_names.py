@@ -6,7 +6,8 @@ The names are those of modeling.py and run_pretraining.py.
 import re
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.interop.weights import shapes, split_attention
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.interop.weights import split_attention
 
 # Our path -> Google's name, for each owner of a kernel, bias, gamma or beta.
 _OWNERS = {

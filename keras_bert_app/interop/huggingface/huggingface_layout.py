@@ -7,7 +7,8 @@ never opens a pickle.
 import json
 import os
 
-from keras_bert_app.config.bert_config import HUGGINGFACE, gelu_remark
+from keras_bert_app.config.bert_config import HUGGINGFACE, PARTS, gelu_remark
+from keras_bert_app.config.weight_shapes import part_of, shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories
 from keras_bert_app.interop.huggingface import (
@@ -17,7 +18,7 @@ from keras_bert_app.interop.huggingface import (
     safetensors_files,
 )
 from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES, huggingface_name, transposed
-from keras_bert_app.interop.weights import PARTS, PROBLEM_TYPES, Weights, part_of, shapes, split_attention
+from keras_bert_app.interop.weights import PROBLEM_TYPES, Weights, split_attention
 from pipelines import storage
 
 _KERNEL, _BIAS = "classifier/kernel", "classifier/bias"

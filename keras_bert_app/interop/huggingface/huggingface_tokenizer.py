@@ -93,8 +93,9 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=config.do_lower_case)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
+    is_gpt = config.architecture == "gpt"
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
+        single="[CLS]:0 $A:0" if is_gpt else "[CLS]:0 $A:0 [SEP]:0",  # a GPT continues its text
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[(piece, ids[piece]) for piece in ("[CLS]", "[SEP]")],
     )
@@ -103,7 +104,8 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
     # this file and ignores the limit of 200 characters per word.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        # GPT-2 would add the word embeddings of the segments' numbers.
+        "model_input_names": ["input_ids", *([] if is_gpt else ["token_type_ids"]), "attention_mask"],
         "model_max_length": config.max_position_embeddings,
         "do_lower_case": config.do_lower_case,
         "strip_accents": None,

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.interop.weights import shapes, split_attention
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.interop.weights import split_attention
 
 # Our path -> (HDF5 group, owner of the variables). Keras numbers the layers of a class: encoder, encoder_1, ...
 _BACKBONE = {

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.keras_hub.keras_hub_names import backbone_names, classifier_names, masked_lm_names
-from keras_bert_app.interop.weights import Weights, part_of, split_attention
+from keras_bert_app.interop.weights import Weights, split_attention
 from pipelines.wordpiece.vocabulary import parse_vocabulary
 
 # Argument of BertBackbone -> field of BertConfig.

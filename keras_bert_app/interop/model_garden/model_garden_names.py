@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.interop.weights import shapes, split_attention
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.interop.weights import split_attention
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _OWNERS = {

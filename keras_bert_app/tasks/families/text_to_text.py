@@ -134,15 +134,13 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> De
             )
         pieces = "".join(f"{piece}\n" for piece in writer.vocabulary)
         shares, own = "nothing", {"vocab_size": writer.vocab_size, "vocab_sha256": _sha256(pieces)}
-    unused = [number for number, piece in enumerate(writer.vocabulary) if piece.startswith("[unused")]
-    never = (writer.pad_id, writer.unk_id, writer.cls_id, writer.mask_id, *unused)
     return Decoder(
         run.decoder,
         run.decoder_layers,
         shares,
         writer.cls_id,
         writer.sep_id,
-        never,
+        writer.never_written,
         writer.vocab_size,
         attention=run.attention,
         context=run.context,

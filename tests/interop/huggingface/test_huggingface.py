@@ -9,11 +9,12 @@ import json
 import numpy as np
 import pytest
 
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.huggingface import huggingface_layout, safetensors_files
 from keras_bert_app.interop.load import build_model
-from keras_bert_app.interop.weights import checked, part_of
+from keras_bert_app.interop.weights import checked
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 from tests.interop.huggingface.huggingface_directories import FILES, assert_refused, change_config, change_tensors, copy
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.interop.huggingface import huggingface_layout
-from keras_bert_app.interop.weights import shapes
 from tests.interop.conftest import assert_same
 from tests.interop.huggingface.huggingface_directories import FILES, assert_refused, change_config, copy
 

@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import hub, parity
 from keras_bert_app.interop.keras_hub import hdf5_files, keras_hub_layout, keras_hub_names
-from keras_bert_app.interop.weights import checked, part_of
+from keras_bert_app.interop.weights import checked
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 

@@ -1,0 +1,86 @@
+"""The paths and shapes of the variables of every architecture. The module does not load TensorFlow."""
+
+from collections.abc import Collection
+
+from keras_bert_app.config.bert_config import PARTS, BertConfig
+
+
+def shapes(config: BertConfig, parts: Collection[str] = PARTS) -> dict[str, tuple[int, ...]]:
+    """Lists the variables of a model for pre-training: a BertPretrainer or a LanguageModel.
+
+    Args:
+        config: BertConfig. Configuration of the model.
+        parts: collection of str. Some of PARTS. Only their variables are listed.
+
+    Returns:
+        dict path -> shape, in the order of the model's variables.
+    """
+    all_shapes = {"bert": _bert, "gpt": _gpt}[config.architecture](config)
+    return {path: shape for path, shape in all_shapes.items() if part_of(path) in parts}
+
+
+def part_of(path: str) -> str:
+    """Gives the part that a path belongs to.
+
+    Args:
+        path: str. Path of a tensor.
+
+    Returns:
+        str. One of PARTS, or "classifier".
+    """
+    return "pooler" if path.startswith("encoder/pooler/") else path.split("/", 1)[0]
+
+
+def _bert(config):
+    hidden = config.hidden_size
+    all_shapes = {
+        "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
+        "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
+        "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
+        **_layer_norm("encoder/embeddings/layer_norm", hidden),
+        **_layers(config),
+        **_dense("encoder/pooler", hidden, hidden),
+        "masked_lm/output_bias": (config.vocab_size,),
+        **_dense("masked_lm/transform", hidden, hidden),
+        **_layer_norm("masked_lm/layer_norm", hidden),
+        **_dense("next_sentence/projection", hidden, 2),
+    }
+    if not config.tie_word_embeddings:
+        all_shapes["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
+    return all_shapes
+
+
+def _gpt(config):
+    hidden = config.hidden_size
+    all_shapes = {
+        "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
+        "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
+        **_layers(config),
+        **_layer_norm("encoder/final_layer_norm", hidden),
+    }
+    if not config.tie_word_embeddings:
+        all_shapes["language_model/output_embeddings"] = (config.vocab_size, hidden)
+    return all_shapes
+
+
+def _layers(config):
+    hidden, inner, all_shapes = config.hidden_size, config.intermediate_size, {}
+    for index, num_heads in enumerate(config.head_counts):
+        layer, width = f"encoder/layer_{index}", num_heads * config.head_size
+        all_shapes |= {
+            **_dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
+            **_dense(f"{layer}/attention/output", width, hidden),
+            **_layer_norm(f"{layer}/attention_layer_norm", hidden),
+            **_dense(f"{layer}/intermediate", hidden, inner),
+            **_dense(f"{layer}/output", inner, hidden),
+            **_layer_norm(f"{layer}/output_layer_norm", hidden),
+        }
+    return all_shapes
+
+
+def _dense(path, size, output_size):
+    return {f"{path}/kernel": (size, output_size), f"{path}/bias": (output_size,)}
+
+
+def _layer_norm(path, size):
+    return {f"{path}/gamma": (size,), f"{path}/beta": (size,)}

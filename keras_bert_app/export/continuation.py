@@ -1,0 +1,113 @@
+"""Continues raw texts with a pre-trained model, in graph. `generate` and exports share this module."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.modeling import text_generation
+from keras_bert_app.modeling.text_generation import Generation, Sampling
+from pipelines.wordpiece.detokenizing import detokenize
+
+# A continuation that begins with such a piece follows the prompt without a space.
+_JOINED = r"##.*|[.,!?;:%)\]}'’”»。，、！？；：…》」』）】]|[\p{Han}\p{Hiragana}\p{Katakana}].*"
+
+
+class Continuation:
+    """Continues texts with a causal or a masked language model.
+
+    Args:
+        model: LanguageModel, or BertPretrainer with a masked-LM head.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        length: int. T, the largest number of places of a row, at most max_position_embeddings.
+        top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
+    """
+
+    def __init__(self, model, tokenizer, length: int, top_k: int = 0):
+        self._model, self._tokenizer, self._length, self._top_k = model, tokenizer, length, top_k
+        self._is_causal = model.config.architecture == "gpt"
+        self._vocabulary = tf.constant(tokenizer.vocabulary)
+        is_never = np.ones(model.config.vocab_size, bool)
+        is_never[: tokenizer.vocab_size] = False
+        # Masked LM never predicts [SEP], so it cannot end a text.
+        is_never[[*tokenizer.never_written, *([] if self._is_causal else [tokenizer.sep_id])]] = True
+        self._is_never = tf.constant(is_never)
+
+    def prompts(self, text, most_new_pieces: int) -> tuple:
+        """Tokenizes prompts. A prompt that is too long loses its beginning.
+
+        Args:
+            text: string [B].
+            most_new_pieces: int32 [B]. Pieces for which each row keeps room, as far as it has room for them at all.
+
+        Returns:
+            (ids int32 [B, P] with [CLS] first, number of pieces of each row int32 [B], truncated bool [B]).
+        """
+        pieces = self._tokenizer.tokenize(text)
+        lengths = tf.cast(pieces.row_lengths(), tf.int32)
+        num_dropped = tf.maximum(lengths - tf.maximum(self._length - 1 - most_new_pieces, 1), 0)
+        kept = tf.ragged.boolean_mask(pieces, tf.ragged.range(lengths) >= num_dropped[:, None])
+        cls = tf.fill([tf.shape(text)[0], 1], self._tokenizer.cls_id)
+        rows = tf.concat([cls, tf.cast(kept, tf.int32)], axis=1)
+        return rows.to_tensor(), tf.cast(rows.row_lengths(), tf.int32), num_dropped > 0
+
+    def begin(self, ids, lengths) -> Generation:
+        """Makes the state before the first step.
+
+        Args:
+            ids: int32 [B, P]. See prompts.
+            lengths: int32 [B]. See prompts.
+
+        Returns:
+            text_generation.Generation.
+        """
+        if self._is_causal:
+            return text_generation.begin(ids, self._length, self._model.encoder.start(tf.shape(ids)[0], self._length))
+        first_place = tf.reduce_min(tf.concat([lengths, [self._length]], axis=0)) - 1
+        return text_generation.begin(ids, self._length, (), first_place)
+
+    def advance(self, state: Generation, lengths, limits, last_place, sampling: Sampling) -> Generation:
+        """Reads prompts and writes pieces, up to a place. See text_generation.advance.
+
+        Args:
+            state: Generation.
+            lengths: int32 [B]. See prompts.
+            limits: int32 [B]. The largest number of pieces of each row, prompt included.
+            last_place: int32 scalar. The loop ends before it reads this place.
+            sampling: Sampling, without top_k.
+        """
+        model, tokenizer = self._model, self._tokenizer
+        if self._is_causal:
+            columns = model.columns()
+
+            def step(ids, place, cache):
+                return model.step(ids[:, place], place, cache, columns)
+        else:
+            step = text_generation.masked_step(model, tokenizer.mask_id, tokenizer.sep_id, tokenizer.pad_id)
+        most = self._length - (1 if self._is_causal else 2)
+        return text_generation.advance(
+            step,
+            state,
+            lengths,
+            tf.minimum(limits, most + 1),
+            tf.minimum(last_place, most),
+            sampling._replace(top_k=self._top_k),
+            tokenizer.sep_id,
+            self._is_never,
+        )
+
+    def texts(self, ids, lengths):
+        """Joins the pieces that follow each prompt to a text.
+
+        Args:
+            ids: int32 [B, T]. The pieces of rows.
+            lengths: int32 [B]. See prompts.
+
+        Returns:
+            string [B]. With a space in front, unless the text continues a word or begins with a punctuation mark.
+        """
+        is_new = tf.range(tf.shape(ids)[1]) >= lengths[:, None]
+        is_end = tf.cast(is_new & ((ids == self._tokenizer.sep_id) | (ids == 0)), tf.int32)
+        new = tf.ragged.boolean_mask(ids, is_new & (tf.cumsum(is_end, axis=1) == 0))
+        pieces = tf.gather(self._vocabulary, new)
+        first = tf.concat([pieces, tf.fill([tf.shape(ids)[0], 1], ".")], axis=1)[:, :1].flat_values
+        space = tf.where(tf.strings.regex_full_match(first, _JOINED), "", " ")
+        return tf.strings.join([space, detokenize(pieces)])

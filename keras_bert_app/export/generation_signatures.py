@@ -1,0 +1,144 @@
+"""The signatures of an exported GPT: continuations and likelihoods of raw texts, and outputs for rows of ids."""
+
+import tensorflow as tf
+
+from keras_bert_app.export import masked_lm_scoring, rows
+from keras_bert_app.export.chunks import in_chunks
+from keras_bert_app.export.continuation import Continuation
+from keras_bert_app.export.specs import FROM_IDS, About, checked_ids, text_spec, variables
+from keras_bert_app.modeling.text_generation import Sampling
+from pipelines.ragged import row_ids
+
+MAX_NEW_TOKENS, TEMPERATURE, TOP_P, REPETITION_PENALTY = 64, 0.8, 0.95, 1.1
+_PREDICTIONS_AT_A_TIME = 512  # 62 MB of float32 logits with BERT's vocabulary of 30,522
+_EXAMPLE = "The history of the city begins"
+
+
+class GenerationModule(tf.Module):
+    """Signatures that continue raw texts, score them, or read rows of ids.
+
+    Args:
+        model: LanguageModel. The model that answers.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+    """
+
+    def __init__(self, model, tokenizer):
+        super().__init__(name="generation")
+        self.model_variables = variables(model)
+        vocabulary, max_seq_length = tf.constant(tokenizer.vocabulary), model.config.max_position_embeddings
+        continuation = Continuation(model, tokenizer, max_seq_length)
+        tokenize = masked_lm_scoring.tokenize_function(tokenizer)
+
+        def continued(text, max_new_tokens, sampling):
+            ids, lengths, truncated = continuation.prompts(text, max_new_tokens)
+            limits = lengths + max_new_tokens
+            state = continuation.begin(ids, lengths)
+            state = continuation.advance(
+                state, lengths, limits, tf.reduce_max(tf.concat([limits, [1]], axis=0)) - 1, sampling
+            )
+            return {"continuation": continuation.texts(state.ids, lengths), "truncated": truncated}
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def serve(text):
+            def all_rows(value):
+                return tf.fill(tf.shape(text), value)
+
+            sampling = Sampling(all_rows(0), all_rows(TEMPERATURE), all_rows(TOP_P), all_rows(REPETITION_PENALTY))
+            return continued(text, all_rows(MAX_NEW_TOKENS), sampling)
+
+        numbers = {"max_new_tokens": tf.int32, "seed": tf.int32} | dict.fromkeys(
+            ("temperature", "top_p", "repetition_penalty"), tf.float32
+        )
+
+        @tf.function(
+            autograph=False,
+            input_signature=[text_spec(), *(tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items())],
+        )
+        def generate(text, max_new_tokens, seed, temperature, top_p, repetition_penalty):
+            checks = [
+                tf.debugging.Assert(
+                    tf.reduce_all(max_new_tokens >= 0)
+                    & tf.reduce_all(temperature >= 0.0)
+                    & tf.reduce_all((top_p > 0.0) & (top_p <= 1.0))
+                    & tf.reduce_all(repetition_penalty > 0.0),
+                    ["expected max_new_tokens and temperature of 0 or more, 0 < top_p <= 1, repetition_penalty > 0"],
+                )
+            ]
+            with tf.control_dependencies(checks):
+                max_new_tokens = tf.minimum(max_new_tokens, max_seq_length)
+            return continued(text, max_new_tokens, Sampling(seed, temperature, top_p, repetition_penalty))
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def log_likelihood(text):
+            return _log_likelihood(model, tokenizer, vocabulary, tokenize(text), max_seq_length)
+
+        @tf.function(autograph=False, input_signature=FROM_IDS)
+        def ids(input_word_ids, input_mask, input_type_ids):
+            inputs = checked_ids(model.config, input_word_ids, input_mask, input_type_ids)
+            return {"sequence_output": model.encoder(inputs)["sequence_output"]}
+
+        self.exported = {
+            "serving_default": serve,
+            "generate": generate,
+            "log_likelihood": log_likelihood,
+            "ids": ids,
+        }
+        row = [tokenizer.cls_id, tokenizer.unk_id]
+        text = {"text": [_EXAMPLE]}
+        examples = {
+            "serving_default": text,
+            "generate": {
+                **text,
+                "max_new_tokens": [MAX_NEW_TOKENS],
+                "seed": [0],
+                "temperature": [TEMPERATURE],
+                "top_p": [TOP_P],
+                "repetition_penalty": [REPETITION_PENALTY],
+            },
+            "log_likelihood": text,
+            "ids": {"input_word_ids": [row], "input_mask": [[1, 1]], "input_type_ids": [[0, 0]]},
+        }
+        self.about = About("generation", examples, max_seq_length=max_seq_length)
+
+
+def _log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
+    """Sums log p(piece | pieces before it) over the pieces of each text.
+
+    Args:
+        model: LanguageModel.
+        tokenizer: BertTokenizer.
+        vocabulary: string [V].
+        pieces: RaggedTensor int32 [B, (pieces)].
+        max_seq_length: int. The most tokens of a row.
+
+    Returns:
+        dict with
+            score: float32 [B]. Natural logarithm; 0 for a text without pieces.
+            num_tokens: int32 [B]. The number of scored pieces.
+            tokens: string [B, T], padded with "".
+            token_log_probabilities: float32 [B, T], padded with 0.
+            truncated: bool [B]. Whether only the beginning was scored.
+    """
+    truncated = pieces.row_lengths() > max_seq_length - 2
+    pieces = pieces[:, : max_seq_length - 2]
+    start, length = rows.spans(pieces)
+    states = model.encoder(rows.pack(tokenizer, pieces.flat_values, (start, length)))["sequence_output"]
+    row = row_ids(pieces.row_splits)
+    # The state before each piece, in the flat batch. [CLS] is before the first piece of a text.
+    before = row * tf.shape(states)[1] + tf.range(tf.size(row)) - tf.gather(start, row)
+    flat = tf.reshape(states, [-1, states.shape[-1]])
+
+    def log_probabilities(first, last):
+        logits = model.language_model(tf.gather(flat, before[first:last])[None], model.encoder.embeddings.word_table)
+        log_p = tf.nn.log_softmax(logits[0, :, : tokenizer.vocab_size])
+        return [tf.gather(log_p, pieces.flat_values[first:last], batch_dims=1)]
+
+    specs = [tf.TensorSpec([None], tf.float32)]
+    (log_p,) = in_chunks(log_probabilities, tf.size(row), _PREDICTIONS_AT_A_TIME, specs)
+    return {
+        "score": tf.math.unsorted_segment_sum(log_p, row, tf.size(length)),
+        "num_tokens": length,
+        "tokens": pieces.with_flat_values(tf.gather(vocabulary, pieces.flat_values)).to_tensor(),
+        "token_log_probabilities": pieces.with_flat_values(log_p).to_tensor(),
+        "truncated": truncated,
+    }

@@ -1,0 +1,1 @@
+"""Reads and writes the GPT-2 model directories of Hugging Face transformers."""
