@@ -32,18 +32,19 @@ class Continuation:
         self._is_never = tf.constant(is_never)
 
     def prompts(self, text, most_new_pieces: int) -> tuple:
-        """Tokenizes prompts. A prompt that is too long loses its beginning.
+        """Tokenizes prompts. A prompt that is too long loses its beginning, but keeps at least half of the row.
 
         Args:
             text: string [B].
-            most_new_pieces: int32 [B]. Pieces for which each row keeps room, as far as it has room for them at all.
+            most_new_pieces: int32 [B]. Pieces for which each row keeps room.
 
         Returns:
             (ids int32 [B, P] with [CLS] first, number of pieces of each row int32 [B], truncated bool [B]).
         """
         pieces = self._tokenizer.tokenize(text)
         lengths = tf.cast(pieces.row_lengths(), tf.int32)
-        num_dropped = tf.maximum(lengths - tf.maximum(self._length - 1 - most_new_pieces, 1), 0)
+        room = tf.maximum(self._length - 1 - most_new_pieces, self._length // 2)
+        num_dropped = tf.maximum(lengths - room, 0)
         kept = tf.ragged.boolean_mask(pieces, tf.ragged.range(lengths) >= num_dropped[:, None])
         cls = tf.fill([tf.shape(text)[0], 1], self._tokenizer.cls_id)
         rows = tf.concat([cls, tf.cast(kept, tf.int32)], axis=1)

@@ -155,12 +155,11 @@ def masked_step(model, mask_id: int, sep_id: int, pad_id: int = 0) -> Callable:
         pad_id: int. The id of [PAD].
 
     Returns:
-        function (ids int32 [B, T], place, cache) -> (logits float32 [B, V], cache).
+        function (ids int32 [B, T], place, cache) -> (logits float32 [B, V], cache). The place is at most T - 3.
     """
     ops = keras.ops
 
     def step(ids, place, cache):
-        ids = ops.pad(ids, [[0, 0], [0, 1]])
         places = ops.arange(ids.shape[1], dtype="int32")
         row = ops.where(places == place + 1, mask_id, ops.where(places == place + 2, sep_id, ids))
         is_inside = ops.cast(places <= place + 2, "int32")

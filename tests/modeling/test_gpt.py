@@ -223,7 +223,7 @@ def test_a_masked_language_model_continues_a_text_by_filling_in_masks():
     config = CONFIG.replace(architecture="bert", is_causal=False)
     model = make_pretrainer(config, seed=3, parts=("encoder", "masked_lm"))
     step = text_generation.masked_step(model, mask_id=4, sep_id=3)
-    ids = np.array([[2, 7, 9, 0, 0, 0]], np.int32)
+    ids = np.array([[2, 7, 9, 0, 0]], np.int32)
     logits, _ = step(tf.constant(ids), tf.constant(2), ())
     row = np.array([[2, 7, 9, 4, 3]], np.int32)
     inputs = {**batch_of(row), "masked_lm_positions": np.array([[3]])}

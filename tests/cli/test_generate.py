@@ -1,0 +1,86 @@
+"""`generate` continues texts, and its flags are checked before a model is loaded."""
+
+import pytest
+
+from keras_bert_app.export import text_stream
+from keras_bert_app.interop import load
+from tests.export.test_generation import GPT, expected_continuation, expected_ids
+from tests.interop.conftest import CONFIGS, make_weights
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("my models") / "gpt"
+    load.write_weights(GPT, "workdir", str(directory))
+    return directory
+
+
+def test_it_prints_each_text_with_its_continuation(run, workdir):
+    done = run("generate", f"--workdir={workdir}", "--max_new_tokens=9", "--temperature=0", "a b", "d")
+    expected = [f"{text}{expected_continuation(text, 9)}" for text in ("a b", "d")]
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected)
+
+
+def test_seeds_give_different_texts_that_repeat(run, workdir):
+    arguments = ("generate", f"--workdir={workdir}", "--max_new_tokens=12", "--num_texts=2", "--temperature=2", "a b")
+    first, second = (run(*arguments).stdout.splitlines() for _ in range(2))
+    assert first == second and len(set(first)) == 2
+    assert run(*arguments[:-1], "--seed=1", "a b").stdout.splitlines()[0] == first[1]
+
+
+def test_parts_of_a_stream_join_to_the_whole_text(workdir):
+    options = text_stream.GenerationOptions(max_new_tokens=20, temperature=0.0, repetition_penalty=1.0, top_p=1.0)
+    text = next(each for each in "abcdefgh" if len(expected_ids(each, 20, 1.0)) == 20)
+    parts = list(text_stream.TextStream(str(workdir), options).continued(text, seed=0))
+    assert len(parts) > 2 and "".join(parts) == expected_continuation(text, 20, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text, written, expected",
+    [
+        (" one two", "", " one"),
+        (" one two three", " one", " two"),
+        (' he said "yes" and', ' he said " yes', " and"[:0]),
+        (' he said "yes" and so', ' he said " yes', '" and'),
+        (" one", " one", ""),
+    ],
+)
+def test_the_last_word_waits_and_removed_spaces_do_not_repeat_text(text, written, expected):
+    part, now_written = text_stream._stable_part(text, written)
+    if expected:
+        assert part == expected and now_written == text[: text.rfind(" ")]
+    else:
+        assert part in ("", '"')
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("a",), "--workdir is missing"),
+        (("--workdir=x",), "no text was given; write it after the flags"),
+        (("--workdir=x", "--top_p=0", "a"), "--top_p=0.0: expected more than 0 and at most 1"),
+        (("--workdir=x", "--repetition_penalty=0", "a"), "--repetition_penalty=0.0: expected more than 0"),
+        (("--workdir=x", "a"), "x: there is no such file or directory"),
+    ],
+)
+def test_a_wrong_flag_gets_one_line(run, arguments, message):
+    done = run("generate", *arguments)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_more_pieces_than_positions_and_a_model_without_a_head_get_one_line(run, workdir, tmp_path):
+    done = run("generate", f"--workdir={workdir}", "--max_new_tokens=22", "a")
+    assert "--max_new_tokens=22: expected at most 21, because the model has 23 positions" in done.stderr
+    weights = make_weights(CONFIGS["one_layer"])
+    tensors = {path: tensor for path, tensor in weights.tensors.items() if path.startswith("encoder/")}
+    load.write_weights(weights.changed(tensors), "workdir", str(tmp_path / "encoder"))
+    done = run("generate", f"--workdir={tmp_path / 'encoder'}", "--max_new_tokens=5", "a")
+    assert "has no head that predicts pieces" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_bert_fills_in_one_mask_after_the_other(run, tmp_path):
+    weights = make_weights(CONFIGS["three_layers"])
+    load.write_weights(weights, "workdir", str(tmp_path / "bert"))
+    done = run("generate", f"--workdir={tmp_path / 'bert'}", "--max_new_tokens=5", "--temperature=0", "a b")
+    assert done.returncode == 0 and done.stdout.startswith("a b ")
+    assert len(done.stdout.split()) == 7

@@ -1,0 +1,130 @@
+"""The export of a GPT continues and scores raw texts. The expected values come from whole passes in this process."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.export import pretrained_export, raw_answers, saved_models
+from keras_bert_app.interop import load
+from tests.export.small_model import TOKENIZER, WEIGHTS
+from tests.interop.conftest import make_weights
+
+CONFIG = WEIGHTS.config.replace(architecture="gpt", hidden_act="gelu_tanh")
+GPT = dataclasses.replace(make_weights(CONFIG, seed=5), vocabulary=WEIGHTS.vocabulary)
+# Larger weights give continuations with more than one piece.
+GPT = GPT.changed({path: 3 * tensor for path, tensor in GPT.tensors.items()})
+MODEL = load.build_model(GPT)
+
+
+def logits_after(ids):
+    ids = np.array([ids], np.int32)
+    return MODEL({"input_word_ids": ids, "input_mask": ids * 0 + 1})["lm_logits"][0].numpy()
+
+
+def expected_ids(text, new_tokens, penalty=1.1):
+    """A greedy continuation by whole passes."""
+    ids = [TOKENIZER.cls_id, *TOKENIZER.tokenize([text]).to_list()[0]]
+    start = len(ids)
+    while len(ids) < start + new_tokens and ids[-1] != TOKENIZER.sep_id:
+        logits = logits_after(ids)[-1]
+        for piece in set(ids):
+            logits[piece] = logits[piece] / penalty if logits[piece] > 0 else logits[piece] * penalty
+        logits[[*TOKENIZER.never_written, *range(TOKENIZER.vocab_size, len(logits))]] = -1e9
+        ids.append(int(logits.argmax()))
+    return ids[start:]
+
+
+def expected_continuation(text, new_tokens, penalty=1.1):
+    ids = [each for each in expected_ids(text, new_tokens, penalty) if each != TOKENIZER.sep_id]
+    pieces = [TOKENIZER.vocabulary[each] for each in ids]
+    words = " ".join(pieces).replace(" ##", "").replace(" .", ".").replace("[ ", "[").replace(" ]", "]")
+    if not pieces or pieces[0].startswith(("##", ".", "]")):
+        return words.removeprefix("##")
+    return f" {words}"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("my exports")
+    load.write_weights(GPT, "workdir", str(directory / "model"))
+    written = pretrained_export.export_pretrained(str(directory / "model"), str(directory / "gpt"))
+    return directory, written
+
+
+@pytest.fixture(scope="module")
+def signatures(exported):
+    directory, _ = exported
+    return saved_models.load(str(directory / "gpt")).signatures
+
+
+def generate(signatures, texts, max_new_tokens, temperature=0.0, seed=0, top_p=1.0, penalty=1.1):
+    rows, numbers = len(texts), {"max_new_tokens": max_new_tokens, "seed": seed}
+    arguments = {name: tf.constant(np.broadcast_to(value, [rows]), tf.int32) for name, value in numbers.items()}
+    numbers = {"temperature": temperature, "top_p": top_p, "repetition_penalty": penalty}
+    arguments |= {name: tf.constant(np.broadcast_to(value, [rows]), tf.float32) for name, value in numbers.items()}
+    outputs = signatures["generate"](text=tf.constant(texts), **arguments)
+    return [text.decode() for text in outputs["continuation"].numpy()], outputs["truncated"].numpy().tolist()
+
+
+def test_three_exports_are_written_and_the_raw_one_answers(exported, signatures):
+    directory, written = exported
+    assert [path.removeprefix(str(directory)) for path in written] == ["/gpt/1", "/gpt_ids/1", "/gpt_preprocess/1"]
+    assert set(signatures) == {"serving_default", "generate", "log_likelihood", "ids"}
+    serve, names = raw_answers.load(str(directory / "gpt"))
+    ((row, answer),) = raw_answers.answers(serve, [{"text": "a b"}])
+    assert names == ("text",) and set(answer) == {"continuation"}
+    assert list(raw_answers.text_lines(row, answer)) == ["a b", f"  a b{answer['continuation']}"]
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+def test_greedy_continuations_equal_those_of_whole_passes(signatures, penalty):
+    texts = ["a b", "", "d e f g", "c"]
+    found, truncated = generate(signatures, texts, [9, 5, 1, 0], penalty=penalty)
+    assert found == [expected_continuation(*each, penalty) for each in zip(texts, [9, 5, 1, 0], strict=True)]
+    assert truncated == [False] * 4
+
+
+def test_a_long_prompt_loses_its_beginning_and_says_so(signatures):
+    text = "a b c d e f g h " * 4
+    (found,), truncated = generate(signatures, [text], [6])
+    kept = " ".join(text.split()[-(23 - 1 - 6) :])
+    assert truncated == [True] and found == expected_continuation(kept, 6)
+
+
+def test_the_answer_to_a_text_does_not_depend_on_the_other_texts_of_the_batch(signatures):
+    texts, numbers = ["a b", "d e f g h a b c", "c"], ([9, 12, 3], [1.5, 1.0, 2.0], [3, 4, 5])
+    together, _ = generate(signatures, texts, *numbers, top_p=0.9)
+    alone = [
+        generate(signatures, [text], *([each[row]] for each in numbers), top_p=0.9)[0][0]
+        for row, text in enumerate(texts)
+    ]
+    assert together == alone
+
+
+def test_log_likelihoods_are_sums_over_the_pieces_of_a_text(signatures):
+    texts = ["a b ab", "", "d", "a b c d e f g h " * 4]
+    outputs = signatures["log_likelihood"](text=tf.constant(texts))
+    for row, pieces in enumerate(TOKENIZER.tokenize(texts).to_list()):
+        ids = [TOKENIZER.cls_id, *pieces[:21]]
+        log_p = tf.nn.log_softmax(logits_after(ids)[:, : TOKENIZER.vocab_size]).numpy()
+        expected = [log_p[place, piece] for place, piece in enumerate(ids[1:])]
+        np.testing.assert_allclose(outputs["score"][row], sum(expected), rtol=1e-4, atol=1e-5)
+        found = outputs["token_log_probabilities"][row].numpy()
+        np.testing.assert_allclose(found[: len(expected)], expected, rtol=1e-4, atol=1e-5)
+        assert outputs["num_tokens"][row] == len(expected)
+    assert outputs["truncated"].numpy().tolist() == [False, False, False, True]
+
+
+def test_numbers_outside_of_their_range_are_refused(signatures):
+    for numbers in ({"temperature": -1.0}, {"top_p": 0.0}, {"penalty": 0.0}, {"max_new_tokens": -1}):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="expected max_new_tokens and temperature of 0 or more"
+        ):
+            generate(signatures, ["a"], **{"max_new_tokens": 3, **numbers})
+
+
+def test_no_text_gives_no_answer(signatures):
+    outputs = signatures["serving_default"](text=tf.constant([], tf.string))
+    assert outputs["continuation"].shape == (0,)
