@@ -22,7 +22,7 @@ VERBS = {
     },
     "train": {
         "estimate": "estimate memory, time and cost of a pre-training before you start it",
-        "pretrain": "pre-train a BERT on text",
+        "pretrain": "pre-train a BERT or a GPT on text",
         "finetune": "fine-tune a model on a task with labelled examples",
         "launch_workers": "run a training command as several processes on this machine",
     },
@@ -31,6 +31,7 @@ VERBS = {
         "predict": "answer files without labels, or raw texts",
         "ask": "ask an exported model about texts",
         "fill_mask": "fill in the [MASK]s of a text",
+        "generate": "continue a text",
         "embed": "compute vectors of texts",
         "search": "find the texts that are nearest to a query",
         "analyze": "look into an encoder, from attention maps to probes",

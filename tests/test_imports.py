@@ -61,7 +61,7 @@ LAYERS = [
         "keras_bert_app.modeling": (
             "architectures attention backend cross_attention embeddings encoder execution gpt_encoder heads "
             "keras_contract language_model layers lstm mask_scores pretrainer rnn_decoder task_model task_models "
-            "text_decoding text_to_text_model transformer_decoder"
+            "text_decoding text_generation text_to_text_model transformer_decoder"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
@@ -120,10 +120,11 @@ LAYERS = [
     # SavedModels
     {
         "keras_bert_app.export": (
-            "answers best_answers choice_answers chunks encoder_signatures fill_mask_signatures finetuned_export "
+            "answers best_answers choice_answers chunks continuation encoder_signatures fill_mask_signatures "
+            "finetuned_export generation_signatures "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
-            "raw_answers rows "
-            "saved_models sentence_vectors sequence_answers specs tagging_answers text_answers word_splitter"
+            "raw_answers rows saved_models sentence_vectors sequence_answers specs tagging_answers text_answers "
+            "text_stream word_splitter"
         ),
     },
     # uses of a model
@@ -146,7 +147,7 @@ LAYERS = [
     {
         "keras_bert_app.cli": (
             "analyze ask check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
-            "inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
+            "generate inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

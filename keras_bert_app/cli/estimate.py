@@ -89,7 +89,7 @@ _RUN_FIELDS = [
     )
 ]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
-_given_for_model = config_flags.define_model_flags()
+_given_for_model = config_flags.define_model_flags(leave_out=("architecture",))  # the estimate counts a bert
 
 
 def main(arguments: list[str]) -> None:

@@ -12,10 +12,6 @@ To continue with a published model on the texts of your domain:
 python -m keras_bert_app.cli.pretrain --recipe=domain --init_checkpoint=hf://google-bert/bert-base-uncased \\
     --input_files='medical/*.txt' --workdir=runs/medical
 
-To train a GPT, which continues texts:
-python -m keras_bert_app.cli.pretrain --recipe=small_budget --architecture=gpt --language_model=causal \\
-    --train_minutes=30 --input_files='texts/*.txt' --vocab_file=vocab.txt --workdir=runs/gpt
-
 A run that was stopped goes on with --workdir alone. If its text was still being prepared, give the same command again.
 SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save. The exit code is 130 or 143 after these
 signals, 2 after an error, and 75 after the loss of a device.

@@ -25,18 +25,8 @@ class GenerationModule(tf.Module):
     def __init__(self, model, tokenizer):
         super().__init__(name="generation")
         self.model_variables = variables(model)
-        vocabulary, max_seq_length = tf.constant(tokenizer.vocabulary), model.config.max_position_embeddings
-        continuation = Continuation(model, tokenizer, max_seq_length)
-        tokenize = masked_lm_scoring.tokenize_function(tokenizer)
-
-        def continued(text, max_new_tokens, sampling):
-            ids, lengths, truncated = continuation.prompts(text, max_new_tokens)
-            limits = lengths + max_new_tokens
-            state = continuation.begin(ids, lengths)
-            state = continuation.advance(
-                state, lengths, limits, tf.reduce_max(tf.concat([limits, [1]], axis=0)) - 1, sampling
-            )
-            return {"continuation": continuation.texts(state.ids, lengths), "truncated": truncated}
+        max_seq_length, continued = model.config.max_position_embeddings, _continued_function(model, tokenizer)
+        vocabulary, tokenize = tf.constant(tokenizer.vocabulary), masked_lm_scoring.tokenize_function(tokenizer)
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def serve(text):
@@ -45,28 +35,6 @@ class GenerationModule(tf.Module):
 
             sampling = Sampling(all_rows(0), all_rows(TEMPERATURE), all_rows(TOP_P), all_rows(REPETITION_PENALTY))
             return continued(text, all_rows(MAX_NEW_TOKENS), sampling)
-
-        numbers = {"max_new_tokens": tf.int32, "seed": tf.int32} | dict.fromkeys(
-            ("temperature", "top_p", "repetition_penalty"), tf.float32
-        )
-
-        @tf.function(
-            autograph=False,
-            input_signature=[text_spec(), *(tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items())],
-        )
-        def generate(text, max_new_tokens, seed, temperature, top_p, repetition_penalty):
-            checks = [
-                tf.debugging.Assert(
-                    tf.reduce_all(max_new_tokens >= 0)
-                    & tf.reduce_all(temperature >= 0.0)
-                    & tf.reduce_all((top_p > 0.0) & (top_p <= 1.0))
-                    & tf.reduce_all(repetition_penalty > 0.0),
-                    ["expected max_new_tokens and temperature of 0 or more, 0 < top_p <= 1, repetition_penalty > 0"],
-                )
-            ]
-            with tf.control_dependencies(checks):
-                max_new_tokens = tf.minimum(max_new_tokens, max_seq_length)
-            return continued(text, max_new_tokens, Sampling(seed, temperature, top_p, repetition_penalty))
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def log_likelihood(text):
@@ -79,26 +47,68 @@ class GenerationModule(tf.Module):
 
         self.exported = {
             "serving_default": serve,
-            "generate": generate,
+            "generate": _generate_function(continued, max_seq_length),
             "log_likelihood": log_likelihood,
             "ids": ids,
         }
-        row = [tokenizer.cls_id, tokenizer.unk_id]
-        text = {"text": [_EXAMPLE]}
-        examples = {
-            "serving_default": text,
-            "generate": {
-                **text,
-                "max_new_tokens": [MAX_NEW_TOKENS],
-                "seed": [0],
-                "temperature": [TEMPERATURE],
-                "top_p": [TOP_P],
-                "repetition_penalty": [REPETITION_PENALTY],
-            },
-            "log_likelihood": text,
-            "ids": {"input_word_ids": [row], "input_mask": [[1, 1]], "input_type_ids": [[0, 0]]},
-        }
-        self.about = About("generation", examples, max_seq_length=max_seq_length)
+        self.about = About("generation", _examples(tokenizer), max_seq_length=max_seq_length)
+
+
+def _continued_function(model, tokenizer):
+    """Makes the function (text, max_new_tokens int32 [B], Sampling) -> outputs."""
+    continuation = Continuation(model, tokenizer, model.config.max_position_embeddings)
+
+    def continued(text, max_new_tokens, sampling):
+        ids, lengths, truncated = continuation.prompts(text, max_new_tokens)
+        limits = lengths + max_new_tokens
+        last_place = tf.reduce_max(tf.concat([limits, [1]], axis=0)) - 1
+        state = continuation.advance(continuation.begin(ids, lengths), lengths, limits, last_place, sampling)
+        return {"continuation": continuation.texts(state.ids, lengths), "truncated": truncated}
+
+    return continued
+
+
+def _generate_function(continued, max_seq_length):
+    """Makes the signature that takes the numbers of a request."""
+    numbers = {"max_new_tokens": tf.int32, "seed": tf.int32} | dict.fromkeys(
+        ("temperature", "top_p", "repetition_penalty"), tf.float32
+    )
+
+    @tf.function(
+        autograph=False,
+        input_signature=[text_spec(), *(tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items())],
+    )
+    def generate(text, max_new_tokens, seed, temperature, top_p, repetition_penalty):
+        is_inside = (
+            (max_new_tokens >= 0) & (temperature >= 0.0) & (top_p > 0.0) & (top_p <= 1.0) & (repetition_penalty > 0.0)
+        )
+        check = tf.debugging.Assert(
+            tf.reduce_all(is_inside),
+            ["expected max_new_tokens and temperature of 0 or more, 0 < top_p <= 1, and repetition_penalty > 0"],
+        )
+        with tf.control_dependencies([check]):
+            max_new_tokens = tf.minimum(max_new_tokens, max_seq_length)
+        return continued(text, max_new_tokens, Sampling(seed, temperature, top_p, repetition_penalty))
+
+    return generate
+
+
+def _examples(tokenizer):
+    """Makes a small valid batch for every signature."""
+    text, row = {"text": [_EXAMPLE]}, [tokenizer.cls_id, tokenizer.unk_id]
+    numbers = {
+        "max_new_tokens": [MAX_NEW_TOKENS],
+        "seed": [0],
+        "temperature": [TEMPERATURE],
+        "top_p": [TOP_P],
+        "repetition_penalty": [REPETITION_PENALTY],
+    }
+    return {
+        "serving_default": text,
+        "generate": {**text, **numbers},
+        "log_likelihood": text,
+        "ids": {"input_word_ids": [row], "input_mask": [[1, 1]], "input_type_ids": [[0, 0]]},
+    }
 
 
 def _log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):

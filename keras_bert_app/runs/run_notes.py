@@ -93,7 +93,7 @@ _HEAD = {
     "stands_on": _is_one_of("text", "choices", "tokens"),
     "num_outputs": _is_whole(1, _MOST_OUTPUTS),
     "layers": _is_one_of("last", "last_four", "scalar_mix"),
-    "pooling": _is_one_of("cls", "mean", "max", "concat"),
+    "pooling": _is_one_of("cls", "mean", "max", "concat", "last", "concat_last"),
     "windows": _is_one_of("", "logits", "lstm"),
     "bilstm_units": _is_whole(0, 100_000),
     "dropout": (lambda value: _is_finite(value) and 0 <= value < 1, "a number from 0 to below 1"),

@@ -86,18 +86,7 @@ def tuned(
         storage.make_directories(directory)
         storage.write_whole(os.path.join(directory, "texts.txt"), texts)
         results.write_json(os.path.join(directory, _MADE_FROM), made_from)
-    pretraining = PretrainingConfig(
-        input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
-        input_format="sentences",
-        language_model="causal" if model_config.architecture == "gpt" else "masked",
-        sentence_objective="none",
-        num_train_steps=run.mlm_tuning_steps,
-        save_checkpoints_steps=run.mlm_tuning_steps,
-        eval_steps=run.mlm_tuning_steps,
-        allow_missing=("masked_lm",),
-        init_checkpoint=run.init_checkpoint if initial else "",
-        **{name: getattr(run, name) for name in (*_DECISIVE, *_OTHERS)},
-    ).resolved()
+    pretraining = _pretraining(directory, run, model_config, initial)
     if f"step-{run.mlm_tuning_steps:08d}" not in map(os.path.basename, existing.checkpoints):
         pretraining_start.launch(workdir, model_config, pretraining, vocabulary, initial, strategy, stream, existing)
     strategies.wait_for_all(strategy)  # the chief must first write the last checkpoint
@@ -110,6 +99,22 @@ def tuned(
             f"  tuned by {run.mlm_tuning_steps:,} steps of {pretraining.language_model} LM in {workdir}",
         ]
     return weights, lines
+
+
+def _pretraining(directory, run, model_config, initial):
+    """The PretrainingConfig of the tuning: masked LM for a BERT, the next piece for a GPT."""
+    return PretrainingConfig(
+        input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
+        input_format="sentences",
+        language_model="causal" if model_config.architecture == "gpt" else "masked",
+        sentence_objective="none",
+        num_train_steps=run.mlm_tuning_steps,
+        save_checkpoints_steps=run.mlm_tuning_steps,
+        eval_steps=run.mlm_tuning_steps,
+        allow_missing=("masked_lm",),
+        init_checkpoint=run.init_checkpoint if initial else "",
+        **{name: getattr(run, name) for name in (*_DECISIVE, *_OTHERS)},
+    ).resolved()
 
 
 def _made_from(run, model_config, vocabulary, initial, texts):

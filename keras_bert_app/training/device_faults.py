@@ -61,7 +61,8 @@ def _mend(card, run, model_config, num_replicas):
     """Advises a batch that should fit, by an estimate. Without an estimate it says what to lower."""
     from keras_bert_app.estimation import estimate, hardware  # only a run that lacks memory needs the estimate
 
-    if not card.hardware or not isinstance(run, PretrainingConfig) or not model_config:
+    is_counted = isinstance(run, PretrainingConfig) and model_config and model_config.architecture == "bert"
+    if not card.hardware or not is_counted:
         return _lower(run)
     device = hardware.DEVICES[card.hardware]
     most = estimate.most_rows(model_config, run, device)

@@ -79,22 +79,26 @@ def block_examples(
     text = _make_text(documents, other_documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
     spans = _spans(text, tokenizer.sep_id, sentence_objective, pair_seed, max_seq_length, short_seq_prob)
     ids, input_mask, input_type_ids, source = _packed(text.tokens, spans, tokenizer, sentence_objective, max_seq_length)
-    masked = masks.mask_tokens(
-        ids,
-        input_mask,
-        mask_seed,
-        max_predictions_per_seq=max_predictions_per_seq,
-        masked_lm_prob=masked_lm_prob,
-        vocab_size=tokenizer.vocab_size,
-        mask_id=tokenizer.mask_id,
-        never_masked=(tokenizer.cls_id, tokenizer.sep_id),
-        begins_unit=None if text.begins_unit is None else tf.gather(text.begins_unit, tf.maximum(source, 0)),
-        mask_token_rate=mask_token_rate,
-        random_token_rate=random_token_rate,
-    )
+    begins_unit = None if text.begins_unit is None else tf.gather(text.begins_unit, tf.maximum(source, 0))
+    rates = dict(masked_lm_prob=masked_lm_prob, mask_token_rate=mask_token_rate, random_token_rate=random_token_rate)
+    masked = _masked(ids, input_mask, begins_unit, tokenizer, mask_seed, max_predictions_per_seq, rates)
     batch = masked | {"input_mask": input_mask, "input_type_ids": input_type_ids}
     batch["next_sentence_labels"] = spans.next_sentence_labels
     return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
+
+
+def _masked(ids, input_mask, begins_unit, tokenizer, seed, max_predictions_per_seq, rates):
+    return masks.mask_tokens(
+        ids,
+        input_mask,
+        seed,
+        max_predictions_per_seq=max_predictions_per_seq,
+        vocab_size=tokenizer.vocab_size,
+        mask_id=tokenizer.mask_id,
+        never_masked=(tokenizer.cls_id, tokenizer.sep_id),
+        begins_unit=begins_unit,
+        **rates,
+    )
 
 
 def _causal_rows(documents, tokenizer, seed, max_seq_length):

@@ -155,7 +155,31 @@ def _write_text_to_text(root):
     return list(signatures)
 
 
-def _write(directory, module, signatures, kind, example, labels):
+def _write_generation(root):
+    """Writes a model that continues each text with what it was given."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def serve(text):
+        return {"continuation": tf.fill(tf.shape(text), " and ends."), "truncated": tf.zeros_like(text, tf.bool)}
+
+    numbers = {"max_new_tokens": tf.int32, "seed": tf.int32, "temperature": tf.float32, "top_p": tf.float32}
+    specs = [tf.TensorSpec([None], dtype, name) for name, dtype in {"text": tf.string, **numbers}.items()]
+
+    @tf.function(input_signature=specs)
+    def generate(text, max_new_tokens, seed, temperature, top_p):
+        shares = [tf.as_string(values, precision=2) for values in (temperature, top_p)]
+        continuation = tf.strings.join(["", tf.as_string(max_new_tokens), *shares, HOSTILE], separator=" ")
+        truncated = tf.logical_and(tf.zeros_like(text, tf.bool), seed > 0)
+        return {"continuation": continuation, "truncated": truncated}
+
+    example, signatures = {"text": ["Once"]}, {"serving_default": serve, "generate": generate}
+    numbers = {"max_new_tokens": [20], "seed": [0], "temperature": [0.5], "top_p": [0.75]}
+    directory = os.path.join(root, "generation", "1")
+    _write(directory, tf.Module(), signatures, "generation", example, [], generate={**example, **numbers})
+    return ["generation"]
+
+
+def _write(directory, module, signatures, kind, example, labels, **examples):
     tf.saved_model.save(module, directory, signatures=signatures)
     with open(os.path.join(directory, "export.json"), "w", encoding="utf-8") as file:
         json.dump(
@@ -164,7 +188,7 @@ def _write(directory, module, signatures, kind, example, labels):
                 "task": "",
                 "labels": labels,
                 "max_seq_length": 128,
-                "examples": {"serving_default": example},
+                "examples": {"serving_default": example, **examples},
             },
             file,
         )
@@ -224,4 +248,4 @@ def write_all(root):
         {"input_word_ids": [[2, 7, 3]]},
         [],
     )
-    return [*outputs, *_write_text_to_text(root), "embeddings", "encoder"]
+    return [*outputs, *_write_text_to_text(root), *_write_generation(root), "embeddings", "encoder"]

@@ -56,6 +56,11 @@ EXPECTED = {
     },
     "multiple_choice": {".name": ["to go out", "to sleep", "to cook"], ".chosen .name": ["to go out"]},
     "text_to_text": {".text": [f"Ein Buch. {contract_models.HOSTILE}"], "li": ["Buch. (-1.26)"]},
+    "generation": {
+        ".text": [f"Once 20 0.50 0.75 {contract_models.HOSTILE}"],
+        "mark": [f" 20 0.50 0.75 {contract_models.HOSTILE}"],
+        "button": ["Go on"],
+    },
     "embeddings": {"th": ["1", "2", "3", "1  A cat sits.", "2  A cat sat.", f"3  {contract_models.HOSTILE}"]},
     "encoder": {"*": []},
 }
@@ -100,6 +105,34 @@ def test_every_kind_is_drawn_and_no_text_becomes_markup(contract, tmp_path):
                 assert await page.evaluate("document.querySelectorAll('img').length") == 0
                 assert await page.evaluate("document.title") == "Served models"
                 assert await page.evaluate("raw.open") is (name == "encoder")
+
+    asyncio.run(case())
+
+
+@needs_browser
+def test_a_continuation_goes_on_with_other_numbers_and_a_new_seed(contract, tmp_path):
+    async def case():
+        async with browser.open_page(str(tmp_path)) as page:
+            await page.open(f"http://127.0.0.1:{contract.port}/")
+            await page.until("document.querySelector('#fields textarea')")
+            await page.evaluate("model.value = 'generation'; model.dispatchEvent(new Event('change'))")
+            titles = "[...document.querySelectorAll('#fields label')].map((node) => node.firstChild.textContent)"
+            assert await page.evaluate(titles) == [
+                "Text",
+                "Most new pieces",
+                "Temperature; 0 takes the most probable piece",
+            ]
+            await page.evaluate("document.querySelector('[name=temperature]').value = '1.25'; ask.click()")
+            await page.until("!raw.hidden && !ask.disabled")
+            first = await page.evaluate("document.querySelector('#request').textContent")
+            await page.evaluate("document.querySelector('#answer button').click()")
+            await page.until("!ask.disabled && document.querySelector('#answer .text')?.textContent.length > 80")
+            added = f" 20 1.25 0.75 {contract_models.HOSTILE}"
+            assert await page.evaluate("document.querySelector('#answer .text').textContent") == f"Once{added}{added}"
+            assert await page.evaluate("document.querySelector('#fields textarea').value") == f"Once{added}"
+            second = await page.evaluate("document.querySelector('#request').textContent")
+            seeds = [re.search(r'"seed":\[(\d+)\]', request)[1] for request in (first, second)]
+            assert seeds[0] != seeds[1]
 
     asyncio.run(case())
 

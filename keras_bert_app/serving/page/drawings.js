@@ -106,6 +106,10 @@ function textToText(model, inputs, { texts, scores }) {
       element("ul", {}, ...others)] : [])];
 }
 
+const generation = (model, { text: [text] }, { continuation }) =>
+  [element("p", { class: "text" }, text, element("mark", {}, continuation || "(the text ends here)")),
+    element("button", { type: "button", "data-text": text + continuation }, "Go on")];
+
 // Draws the outputs of the signature alignments as a heat map. Returns a list of nodes.
 export function drawAlignments(outputs) {
   const { source_pieces: source, target_pieces: target, attention } = first(outputs);
@@ -147,4 +151,4 @@ function embeddings(model, { text: texts }, { embedding }) {
 
 const DRAWINGS = { fill_mask: fillMask, classification, multi_label: multiLabel, regression, tagging,
   question_answering: questionAnswering, multiple_choice: multipleChoice, embeddings,
-  text_to_text: textToText };
+  text_to_text: textToText, generation };

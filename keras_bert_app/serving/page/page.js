@@ -1,6 +1,6 @@
 // Lets the user choose a served model, asks the model, and draws its answer.
 import { draw, drawAlignments } from "./drawings.js";
-import { fieldsFor, readInputs } from "./forms.js";
+import { fieldsFor, readInputs, signatureOfForm } from "./forms.js";
 import { element } from "./elements.js";
 
 const byId = (id) => document.getElementById(id);
@@ -90,7 +90,8 @@ async function addAlignments(model, inputs) {
 }
 
 async function ask() {
-  const model = chosenModel(), signature = byId("signature").value;
+  const model = chosenModel(), isForm = hasForm(model);
+  const signature = isForm ? signatureOfForm(model) : byId("signature").value;
   clearAnswer();
   let inputs;
   try {
@@ -112,7 +113,7 @@ async function ask() {
     const outputs = names.length === 1 ? { [names[0]]: answer?.outputs } : answer?.outputs;
     let drawing = null;
     try {
-      drawing = hasForm(model) && outputs ? draw(model, inputs, outputs) : null;
+      drawing = isForm && outputs ? draw(model, inputs, outputs) : null;
     } catch (error) {
       showError(`The answer cannot be drawn: ${error.message}`);
     }
@@ -135,6 +136,12 @@ byId("model").addEventListener("change", () => {
 byId("signature").addEventListener("change", showFields);
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
+  ask();
+});
+// A button in an answer may put its text into the form and ask again.
+byId("answer").addEventListener("click", (event) => {
+  if (event.target.dataset.text === undefined || byId("ask").disabled) return;
+  byId("fields").querySelector("textarea").value = event.target.dataset.text;
   ask();
 });
 byId("form").addEventListener("keydown", (event) => {
