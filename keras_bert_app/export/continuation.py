@@ -60,10 +60,9 @@ class Continuation:
         Returns:
             text_generation.Generation.
         """
-        if self._is_causal:
-            return text_generation.begin(ids, self._length, self._model.encoder.start(tf.shape(ids)[0], self._length))
+        cache = self._model.encoder.start(ids, self._length) if self._is_causal else ()
         first_place = tf.reduce_min(tf.concat([lengths, [self._length]], axis=0)) - 1
-        return text_generation.begin(ids, self._length, (), first_place)
+        return text_generation.begin(ids, self._length, cache, first_place)
 
     def advance(self, state: Generation, lengths, limits, last_place, sampling: Sampling) -> Generation:
         """Reads prompts and writes pieces, up to a place. See text_generation.advance.

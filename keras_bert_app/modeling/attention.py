@@ -92,6 +92,25 @@ class SelfAttention(Configured, keras.layers.Layer):
             context = ops.transpose(context, (0, 2, 1, 3))
         return ops.reshape(context, (batch_size, length, self.width)), probabilities
 
+    def filled_cache(self, x, length: int, execution: Execution = PLAIN):
+        """Computes the keys and values of the first places for `step`.
+
+        Args:
+            x: [R, S, H]. The vectors of the first S places.
+            length: int. T, the number of places.
+            execution: Execution. How ops are executed.
+
+        Returns:
+            (keys, values), [R, N, T, D] each, with zeros after the first S places. See Execution.is_heads_first.
+        """
+        ops = keras.ops
+        axis = 2 if execution.is_heads_first else 1
+        # _query_key_value reads the length S from the last axis of the mask scores, and nothing else.
+        _, *filled = self._query_key_value(x, ops.expand_dims(x[:, :, 0], (1, 2)), None, execution)
+        paddings = [[0, 0]] * axis + [[0, length - ops.shape(x)[1]]] + [[0, 0]] * (3 - axis)
+        size = (self.num_heads, length) if execution.is_heads_first else (length, self.num_heads)
+        return tuple(ops.reshape(ops.pad(each, paddings), (-1, *size, self.head_size)) for each in filled)
+
     def empty_cache(self, num_rows, length: int, execution: Execution = PLAIN):
         """Makes keys and values of zeros for `step`.
 

@@ -221,18 +221,25 @@ class GptEncoder(Configured, keras.Model):
             outputs["attention_scores"] = attention_scores
         return outputs
 
-    def start(self, num_rows: Any, length: int, execution: Execution = PLAIN) -> list:
-        """Makes an empty cache for decoding place by place.
+    def start(self, input_word_ids, length: int, execution: Execution = PLAIN) -> list:
+        """Reads the first places in one pass, and makes the cache for decoding the others place by place.
 
         Args:
-            num_rows: int or int32 scalar. R.
+            input_word_ids: int32 [R, S]. The pieces of the first S places. `step` overwrites a place that it reads
+                again, and no place reads later ones. So the last pieces of a row may be padding.
             length: int. T, the number of places.
             execution: Execution. How ops are executed.
 
         Returns:
-            list with the (keys, values) of each layer. See SelfAttention.empty_cache.
+            list with the (keys, values) of each layer. See SelfAttention.filled_cache.
         """
-        return [layer.attention.empty_cache(num_rows, length, execution) for layer in self.transformer_layers]
+        x, cache = self.embeddings(input_word_ids, execution=execution), []
+        scores = mask_scores(keras.ops.ones_like(input_word_ids), is_causal=True)
+        for layer in self.transformer_layers:
+            normalized = layer.attention_layer_norm(x, execution=execution)
+            cache.append(layer.attention.filled_cache(normalized, length, execution))
+            x, _ = layer(x, scores, execution=execution)
+        return cache
 
     def step(self, ids, place, cache: list, execution: Execution = PLAIN) -> tuple[Any, list]:
         """Computes one place.

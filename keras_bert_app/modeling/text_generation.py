@@ -57,8 +57,8 @@ def begin(prompt_ids, length: int, cache, first_place=0) -> Generation:
         prompt_ids: int32 [B, P]. [CLS] and the prompt, then zeros. P is at most `length`.
         length: int. T, the largest number of places of a row.
         cache: the first cache.
-        first_place: int or int32 scalar. The first place that a step reads. A model with a cache reads all places. A
-            model without one can begin at the last piece of the shortest prompt.
+        first_place: int or int32 scalar. The first place that a step reads: the last piece of the shortest prompt, if
+            the cache has the earlier ones.
 
     Returns:
         Generation.

@@ -51,7 +51,8 @@ def continued(model, prompt, length, **sampling):
 
     @tf.function(autograph=False)
     def run(prompt, seed, values):
-        state = text_generation.begin(prompt, length, model.encoder.start(rows, length))
+        first_place = tf.reduce_min(prompt_lengths) - 1
+        state = text_generation.begin(prompt, length, model.encoder.start(prompt, length), first_place)
         return text_generation.advance(
             lambda ids, place, cache: model.step(ids[:, place], place, cache, columns),
             state,
@@ -96,11 +97,12 @@ def test_greedy_continuations_equal_those_of_transformers(case, penalty):
         np.testing.assert_array_equal(found[0], expected)
 
 
-def test_decoding_place_by_place_equals_the_whole_pass():
+@pytest.mark.parametrize("num_read", [1, 4, 11])
+def test_decoding_place_by_place_after_a_read_prompt_equals_the_whole_pass(num_read):
     model, ids = make_pretrainer(CONFIG, seed=3), random_ids()
     whole = model(batch_of(ids))["lm_logits"]
-    cache, columns = model.encoder.start(len(ids), 13), model.columns()
-    for place in range(ids.shape[1]):
+    cache, columns = model.encoder.start(tf.constant(ids[:, :num_read]), 13), model.columns()
+    for place in range(num_read - 1, ids.shape[1]):
         logits, cache = model.step(tf.constant(ids[:, place]), tf.constant(place), cache, columns)
         np.testing.assert_allclose(logits, whole[:, place], atol=1e-5)
 
