@@ -80,7 +80,7 @@ def load(subject: encoders.Subject | None, options: Options, log: Callable[[str]
 
 
 def _masked_lm(subject, options):
-    if subject.model is None or subject.model.masked_lm is None:
+    if subject.model is None or "masked_lm" not in subject.model.parts:
         raise UserError(
             "--init_checkpoint has no masked-LM head, so the text of --input_file gives no loss; give a model with "
             "that head, or --workdir with a fine-tuned run"

@@ -23,7 +23,7 @@ def require_masked_lm(subject: Subject) -> None:
     Raises:
         UserError: the model has no masked-LM head.
     """
-    if subject.model is None or subject.model.masked_lm is None:
+    if subject.model is None or "masked_lm" not in subject.model.parts:
         raise UserError(
             "--init_checkpoint has no masked-LM head, which this analysis needs; give a model with that head, such as "
             "a run of pretrain"

@@ -5,8 +5,8 @@ python -m keras_bert_app.cli.ask --saved_model=saved_models/ner "Marie Curie was
 python -m keras_bert_app.cli.ask --saved_model=saved_models/squad --question "Where was she born?" \\
     --context "Marie Curie was born in Warsaw."
 
-The model is an export of a fine-tuned run, or of a pre-trained model, which fills in the [MASK]s of its texts. Texts
-after the flags are the same as --text.
+The model is an export of a fine-tuned run or of a pre-trained model. A pre-trained BERT fills in the [MASK]s of its
+texts, and a GPT continues them. Texts after the flags are the same as --text.
 """
 
 import sys

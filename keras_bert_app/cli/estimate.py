@@ -122,6 +122,10 @@ def _estimate(recipe, devices):
     """Returns (BertConfig, PretrainingConfig, figures) of a recipe, or of the flags alone if recipe is None."""
     device, num_devices = devices
     config = _model(_CONFIG.value or recipe.CONFIG, recipe.MODEL if recipe else {})
+    if config.architecture != "bert":
+        raise UserError(
+            f"--config={_CONFIG.value}: is a {config.architecture}; estimate knows BERT alone, so give a bert"
+        )
     run = PretrainingConfig(**{**(recipe.RUN if recipe else {}), **_given_for_run()}).resolved().checked_against(config)
     run = run.with_precision(device.automatic_precision)
     if _STEPS.value:

@@ -59,6 +59,8 @@ def main(arguments: list[str]) -> None:
     else:
         finetuned_export.refuse_single_checkpoint(workdir)
         _refuse(_MAX_WINDOWS, kind="a pre-trained model; leave it out")
+        if _TOP_K.present and pretrained_export.continues_texts(workdir):
+            _refuse(_TOP_K, kind="a GPT, which continues texts; leave it out")
         written = pretrained_export.export_pretrained(
             workdir, export_dir, _TOP_K.value or pretrained_export.TOP_K, print, _LITERT.value
         )

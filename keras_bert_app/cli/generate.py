@@ -18,7 +18,11 @@ from keras_bert_app.errors import UserError
 flags.DEFINE_string("workdir", "", "Work directory of a pre-training, or a model in any layout that convert reads.")
 _MAX_NEW_TOKENS = flags.DEFINE_integer("max_new_tokens", 100, "Most pieces of a continuation.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float(
-    "temperature", 0.8, "Divides the logits before a draw; 0 takes the most probable piece.", lower_bound=0.0
+    "temperature",
+    0.8,
+    "Divides the logits before a draw, at most 100; 0 takes the most probable piece.",
+    lower_bound=0.0,
+    upper_bound=100.0,
 )
 _TOP_K = flags.DEFINE_integer("top_k", 0, "Draw one of this many most probable pieces; 0: of all.", lower_bound=0)
 _TOP_P = flags.DEFINE_float(
@@ -37,15 +41,21 @@ def main(texts: list[str]) -> None:
         raise UserError('no text was given; write it after the flags: generate --workdir=DIR "The history of"')
     if not 0.0 < _TOP_P.value <= 1.0:
         raise UserError(f"--top_p={_TOP_P.value}: expected more than 0 and at most 1")
-    if not _PENALTY.value > 0.0:
-        raise UserError(f"--repetition_penalty={_PENALTY.value}: expected more than 0")
+    if not 0.0 < _PENALTY.value <= 100.0:
+        raise UserError(f"--repetition_penalty={_PENALTY.value}: expected more than 0 and at most 100")
+    if not 0.0 <= _TEMPERATURE.value <= 100.0:
+        raise UserError(f"--temperature={_TEMPERATURE.value}: expected 0 to 100")
     with app.quiet_start():
         from keras_bert_app.export.text_stream import GenerationOptions, TextStream
     options = GenerationOptions(_MAX_NEW_TOKENS.value, _TEMPERATURE.value, _TOP_K.value, _TOP_P.value, _PENALTY.value)
     stream = TextStream(workdir, options)
     for text in texts:
         for number in range(_NUM_TEXTS.value):
-            _print_text(text, stream.continued(os.fsencode(text), _SEED.value + number))
+            _print_text(text, stream.continued(os.fsencode(text), _SEED.value + number, _warn))
+
+
+def _warn(line):
+    print(line, file=sys.stderr, flush=True)
 
 
 def _print_text(text, parts):

@@ -93,6 +93,11 @@ def _checked_run() -> PretrainingConfig | None:
     existing = ExistingRun.read(_WORKDIR.value)
     if not existing.is_started:
         raise UserError(f"--workdir={_WORKDIR.value}: holds no run (no config.json); give the --workdir of pretrain")
+    if existing.values.get(PretrainingConfig.KEY, {}).get("language_model", "masked") != "masked":
+        raise UserError(
+            f"--workdir={_WORKDIR.value}: is a causal language model, which has no pairs and masks to show; give a run "
+            "of a BERT"
+        )
     advice = "leave that flag out, or give --corpus_dir and --vocab_file instead of --workdir"
     if _VOCAB_FILE.value or flags.FLAGS["do_lower_case"].present:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Pre-trains a BERT (masked language model and next-sentence prediction) on text files.
+"""Pre-trains a BERT (masked language model and next-sentence prediction), or a GPT, on text files.
 
 To train for half an hour on your text:
 python -m keras_bert_app.cli.pretrain --recipe=small_budget --train_minutes=30 --input_files='texts/*.txt' \\
@@ -108,6 +108,9 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
             "make a vocabulary with learn_vocab"
         )
     model_config = _wanted_model(vocabulary, existing, recipe, wanted, initial and initial[0].config)
+    for name in ("is_causal", "type_vocab_size"):
+        if name in _given_for_model() and model_config and model_config.architecture == "gpt":
+            raise UserError(f"--{name}: a gpt is always causal and has no segments; leave --{name} out")
     if model_config is None:
         raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
     if initial:
@@ -189,7 +192,7 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
 
 def _check_same_arithmetic(config, source, init_checkpoint):
     """Raises UserError if the weights need another value of a key that changes the outputs but not the shapes."""
-    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal", "architecture"):
+    for name in ("architecture", "num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:
             raise UserError(

@@ -282,7 +282,7 @@ class BertConfig:
         """
         for key, required in {**_REQUIRED_VALUES, "model_type": values.get("architecture", "bert")}.items():
             if values.get(key, required) != required:
-                raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}, as in BERT")
+                raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}")
         if values.get("pruned_heads"):
             raise UserError("config key 'pruned_heads' is not empty; give the model with all its heads")
         names = [field.name for field in dataclasses.fields(cls)]

@@ -182,7 +182,9 @@ class FinetuningConfig(TextToTextOptions):
     )
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(
-        0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0
+        0,
+        "Steps of masked LM (of the next piece, for a GPT) on the training texts before the task itself (ULMFiT).",
+        minimum=0,
     )
     teacher: str = field(
         "",

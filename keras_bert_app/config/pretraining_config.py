@@ -98,7 +98,7 @@ class PretrainingConfig(TrainingConfig):
     allow_missing: tuple = field(
         (),
         "Parts that --init_checkpoint need not have; they start from scratch.",
-        choices=("pooler", "masked_lm", "next_sentence"),
+        choices=("pooler", "masked_lm", "next_sentence", "language_model"),
     )
 
     KEY = "pretraining"  # the key of these options in config.json

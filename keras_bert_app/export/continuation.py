@@ -3,9 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.modeling import text_generation
 from keras_bert_app.modeling.text_generation import Generation, Sampling
-from pipelines.wordpiece.detokenizing import detokenize
+from pipelines.wordpiece.detokenizing import detokenize, pieces_of_ids
 
 # A continuation that begins with such a piece follows the prompt without a space.
 _JOINED = r"##.*|[.,!?;:%)\]}'’”»。，、！？；：…》」』）】]|[\p{Han}\p{Hiragana}\p{Katakana}].*"
@@ -19,10 +20,14 @@ class Continuation:
         tokenizer: BertTokenizer. The tokenizer of the model.
         length: int. T, the largest number of places of a row, at most max_position_embeddings.
         top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
+
+    Attributes:
+        tokenize: tf.function of masked_lm_scoring.tokenize_function.
     """
 
     def __init__(self, model, tokenizer, length: int, top_k: int = 0):
         self._model, self._tokenizer, self._length, self._top_k = model, tokenizer, length, top_k
+        self.tokenize = masked_lm_scoring.tokenize_function(tokenizer)
         self._is_causal = model.config.architecture == "gpt"
         self._vocabulary = tf.constant(tokenizer.vocabulary)
         is_never = np.ones(model.config.vocab_size, bool)
@@ -41,7 +46,7 @@ class Continuation:
         Returns:
             (ids int32 [B, P] with [CLS] first, number of pieces of each row int32 [B], truncated bool [B]).
         """
-        pieces = self._tokenizer.tokenize(text)
+        pieces = self.tokenize(text)
         lengths = tf.cast(pieces.row_lengths(), tf.int32)
         room = tf.maximum(self._length - 1 - most_new_pieces, self._length // 2)
         num_dropped = tf.maximum(lengths - room, 0)
@@ -104,10 +109,7 @@ class Continuation:
         Returns:
             string [B]. With a space in front, unless the text continues a word or begins with a punctuation mark.
         """
-        is_new = tf.range(tf.shape(ids)[1]) >= lengths[:, None]
-        is_end = tf.cast(is_new & ((ids == self._tokenizer.sep_id) | (ids == 0)), tf.int32)
-        new = tf.ragged.boolean_mask(ids, is_new & (tf.cumsum(is_end, axis=1) == 0))
-        pieces = tf.gather(self._vocabulary, new)
+        pieces = pieces_of_ids(ids, self._vocabulary, self._tokenizer.sep_id, lengths[:, None])
         first = tf.concat([pieces, tf.fill([tf.shape(ids)[0], 1], ".")], axis=1)[:, :1].flat_values
         space = tf.where(tf.strings.regex_full_match(first, _JOINED), "", " ")
         return tf.strings.join([space, detokenize(pieces)])

@@ -25,8 +25,9 @@ class GenerationModule(tf.Module):
     def __init__(self, model, tokenizer):
         super().__init__(name="generation")
         self.model_variables = variables(model)
-        max_seq_length, continued = model.config.max_position_embeddings, _continued_function(model, tokenizer)
-        vocabulary, tokenize = tf.constant(tokenizer.vocabulary), masked_lm_scoring.tokenize_function(tokenizer)
+        max_seq_length, vocabulary = model.config.max_position_embeddings, tf.constant(tokenizer.vocabulary)
+        continuation = Continuation(model, tokenizer, max_seq_length)
+        continued = _continued_function(continuation)
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def serve(text):
@@ -38,7 +39,7 @@ class GenerationModule(tf.Module):
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def log_likelihood(text):
-            return _log_likelihood(model, tokenizer, vocabulary, tokenize(text), max_seq_length)
+            return _log_likelihood(model, tokenizer, vocabulary, continuation.tokenize(text), max_seq_length)
 
         @tf.function(autograph=False, input_signature=FROM_IDS)
         def ids(input_word_ids, input_mask, input_type_ids):
@@ -54,9 +55,8 @@ class GenerationModule(tf.Module):
         self.about = About("generation", _examples(tokenizer), max_seq_length=max_seq_length)
 
 
-def _continued_function(model, tokenizer):
+def _continued_function(continuation):
     """Makes the function (text, max_new_tokens int32 [B], Sampling) -> outputs."""
-    continuation = Continuation(model, tokenizer, model.config.max_position_embeddings)
 
     def continued(text, max_new_tokens, sampling):
         ids, lengths, truncated = continuation.prompts(text, max_new_tokens)
@@ -80,11 +80,20 @@ def _generate_function(continued, max_seq_length):
     )
     def generate(text, max_new_tokens, seed, temperature, top_p, repetition_penalty):
         is_inside = (
-            (max_new_tokens >= 0) & (temperature >= 0.0) & (top_p > 0.0) & (top_p <= 1.0) & (repetition_penalty > 0.0)
+            (max_new_tokens >= 0)
+            & (temperature >= 0.0)
+            & (temperature <= 100.0)
+            & (top_p > 0.0)
+            & (top_p <= 1.0)
+            & (repetition_penalty > 0.0)
+            & (repetition_penalty <= 100.0)
         )
         check = tf.debugging.Assert(
             tf.reduce_all(is_inside),
-            ["expected max_new_tokens and temperature of 0 or more, 0 < top_p <= 1, and repetition_penalty > 0"],
+            [
+                "expected max_new_tokens of 0 or more, temperature from 0 to 100, 0 < top_p <= 1, and "
+                "0 < repetition_penalty <= 100"
+            ],
         )
         with tf.control_dependencies([check]):
             max_new_tokens = tf.minimum(max_new_tokens, max_seq_length)
@@ -122,12 +131,7 @@ def _log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
         max_seq_length: int. The most tokens of a row.
 
     Returns:
-        dict with
-            score: float32 [B]. Natural logarithm; 0 for a text without pieces.
-            num_tokens: int32 [B]. The number of scored pieces.
-            tokens: string [B, T], padded with "".
-            token_log_probabilities: float32 [B, T], padded with 0.
-            truncated: bool [B]. Whether only the beginning was scored.
+        dict, see masked_lm_scoring.scores_of_pieces.
     """
     truncated = pieces.row_lengths() > max_seq_length - 2
     pieces = pieces[:, : max_seq_length - 2]
@@ -145,10 +149,4 @@ def _log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
 
     specs = [tf.TensorSpec([None], tf.float32)]
     (log_p,) = in_chunks(log_probabilities, tf.size(row), _PREDICTIONS_AT_A_TIME, specs)
-    return {
-        "score": tf.math.unsorted_segment_sum(log_p, row, tf.size(length)),
-        "num_tokens": length,
-        "tokens": pieces.with_flat_values(tf.gather(vocabulary, pieces.flat_values)).to_tensor(),
-        "token_log_probabilities": pieces.with_flat_values(log_p).to_tensor(),
-        "truncated": truncated,
-    }
+    return masked_lm_scoring.scores_of_pieces(pieces, log_p, vocabulary, truncated)

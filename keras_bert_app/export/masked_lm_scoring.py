@@ -112,11 +112,27 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
 
     size = tf.clip_by_value(_PLACES_AT_A_TIME // tf.shape(inputs["input_mask"])[1], 1, _ROWS_AT_A_TIME)
     (log_p,) = in_chunks(log_probabilities, tf.size(row), size, [tf.TensorSpec([None], tf.float32)])
+    return scores_of_pieces(pieces, log_p, vocabulary, truncated)
+
+
+def scores_of_pieces(pieces, log_probabilities, vocabulary, truncated) -> dict:
+    """Makes the outputs of a signature that scores texts.
+
+    Args:
+        pieces: RaggedTensor int32 [B, (pieces)].
+        log_probabilities: float32 [N]. The logarithm of each piece's probability, text by text.
+        vocabulary: string [V].
+        truncated: bool [B]. Whether only the beginning was scored.
+
+    Returns:
+        dict, see pseudo_log_likelihood.
+    """
+    log_probabilities = pieces.with_flat_values(log_probabilities)
     return {
-        "score": tf.math.unsorted_segment_sum(log_p, row, tf.size(length)),
-        "num_tokens": length,
+        "score": tf.reduce_sum(log_probabilities, axis=1),
+        "num_tokens": tf.cast(pieces.row_lengths(), tf.int32),
         "tokens": pieces.with_flat_values(tf.gather(vocabulary, pieces.flat_values)).to_tensor(),
-        "token_log_probabilities": pieces.with_flat_values(log_p).to_tensor(),
+        "token_log_probabilities": log_probabilities.to_tensor(),
         "truncated": truncated,
     }
 

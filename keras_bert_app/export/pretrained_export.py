@@ -129,6 +129,15 @@ def _load(path, top_k, log):
     return weights
 
 
+def continues_texts(path: str) -> bool:
+    """Returns whether a model is a GPT, whose export continues texts.
+
+    Args:
+        path: str. A run, a checkpoint, or another model.
+    """
+    return _kind(load.load_weights(path, allow_missing=PARTS[1:])[0]) == _GENERATION
+
+
 def with_checkpoint(path: str) -> str:
     """Returns the checkpoint that the export reads.
 
@@ -195,9 +204,10 @@ def facts(path: str, weights) -> dict[str, list[str]]:
     """
     config = weights.config
     shape = shape_text(config)
+    part = "beginning" if config.architecture == "gpt" else "end"
     limits = [
         f"the model reads at most {config.max_position_embeddings} tokens of a text; for raw text, the output "
-        "`truncated` says whether the end of the text was not read",
+        f"`truncated` says whether the {part} of the text was not read",
         "the model knows only the language and the subjects of its training texts, and repeats their errors",
     ]
     run_directory, step, run = _pretraining_run(path)

@@ -159,8 +159,11 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
             f"{positions}, or 0 for all of them"
         )
-    layers = poolings.layers_read(how.pooling, how.layer, num_layers)
-    if layers[-1] < weights.config.num_hidden_layers:
+    layers, is_gpt = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture == "gpt"
+    if is_gpt and "cls" in how.pooling.split("_"):
+        raise UserError(f"--pooling={how.pooling}: in a gpt [CLS] sees no text; give --pooling=mean or max")
+    # A GPT keeps its highest layers, because its last LayerNorm belongs to the highest one.
+    if layers[-1] < num_layers and not is_gpt:
         weights, line = surgery.lowest_layers(weights, layers[-1])
         log(line)
     model = make_pretrainer(weights.config, parts=PARTS[:1])

@@ -1,7 +1,8 @@
 """Continues one text with a model in this process, and yields the new text while it is written."""
 
 import dataclasses
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -15,6 +16,8 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 
 _STEPS_AT_A_TIME = 8  # pieces between two outputs
 _LENGTH_STEP = 64  # rows have a multiple of this length, so that few lengths are traced
+# The end of a text that the next piece may change: its last word, or its last character in Chinese and Japanese.
+_UNSTABLE = re.compile(r"(?:[\u3040-\u30ff\u3400-\u9fff]| ?[^\s\u3040-\u30ff\u3400-\u9fff]*)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +53,11 @@ class TextStream:
     def __init__(self, path: str, options: GenerationOptions):
         weights, _ = load.load_weights(path, allow_missing=PARTS[1:])
         check_finite(weights.tensors, weights.origin)
-        if not {"masked_lm", "language_model"} & set(weights.parts()):
+        is_finetuned = weights.task or weights.own_head
+        if is_finetuned or not {"masked_lm", "language_model"} & set(weights.parts()):
+            fault = "is a fine-tuned run" if is_finetuned else "has no head that predicts pieces"
             raise UserError(
-                f"{weights.origin}: has no head that predicts pieces; give a pre-trained model with its masked-LM or "
-                "language-model head"
+                f"{weights.origin}: {fault}; give a pre-trained model with its masked-LM or language-model head"
             )
         if weights.vocabulary is None:
             raise UserError(f"{weights.origin}: has no vocab.txt, so texts cannot be read; put vocab.txt beside it")
@@ -67,12 +71,13 @@ class TextStream:
         self._by_length = {}
         self._tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
 
-    def continued(self, text: str | bytes, seed: int) -> Iterator[str]:
+    def continued(self, text: str | bytes, seed: int, warn: Callable[[str], None] = lambda line: None) -> Iterator[str]:
         """Continues a text.
 
         Args:
             text: str or bytes. The prompt. A prompt that is too long loses its beginning.
             seed: int. The seed of the draws.
+            warn: function that takes a line about a prompt that is too long.
 
         Yields:
             str. The next part of the continuation. All parts together are the continuation.
@@ -82,7 +87,9 @@ class TextStream:
         positions = self._model.config.max_position_embeddings
         length = min(positions, -(-(num_pieces + new + 2) // _LENGTH_STEP) * _LENGTH_STEP)
         continuation, advance = self._functions(length)
-        ids, lengths, _ = continuation.prompts(text, tf.constant([new]))
+        ids, lengths, truncated = continuation.prompts(text, tf.constant([new]))
+        if truncated[0]:
+            warn(f"the model reads only the last {int(lengths[0]) - 1} of {num_pieces} pieces of this text")
         limits, state = lengths + new, continuation.begin(ids, lengths)
         last_place = place = int(lengths[0]) - 1
         written = ""
@@ -121,7 +128,7 @@ def _stable_part(text, written):
 
     The last word is left out, because the next piece may continue it.
     """
-    end = max(text.rfind(" "), 0)
+    end = _UNSTABLE.search(text).start()
     start = _place_after(text, written)
     return (text[start:end], text[:end]) if start < end else ("", written)
 

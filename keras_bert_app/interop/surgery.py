@@ -18,7 +18,8 @@ from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 
 _WORD_TABLE = "encoder/embeddings/word_embeddings"
 _POSITION_TABLE = "encoder/embeddings/position_embeddings"
-_OUTPUT_TABLE = "masked_lm/output_embeddings"
+# Architecture -> the head that predicts pieces, which may have its own table.
+_HEADS = {"bert": "masked_lm", "gpt": "language_model"}
 
 
 def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
@@ -166,9 +167,9 @@ def untie(weights: Weights) -> tuple[Weights, str]:
     Raises:
         UserError: The model has no masked-LM head, or the head has its own table already.
     """
-    _check_head(weights, is_tied=True)
-    tensors = {**weights.tensors, _OUTPUT_TABLE: weights.tensors[_WORD_TABLE].copy()}
-    line = f"untied: {_OUTPUT_TABLE} is a copy of {_WORD_TABLE}"
+    output_table = _checked_output_table(weights, is_tied=True)
+    tensors = {**weights.tensors, output_table: weights.tensors[_WORD_TABLE].copy()}
+    line = f"untied: {output_table} is a copy of {_WORD_TABLE}"
     return weights.changed(tensors, tie_word_embeddings=False), line
 
 
@@ -185,29 +186,32 @@ def tie(weights: Weights, kept: str = "") -> tuple[Weights, str]:
     Raises:
         UserError: The tables differ and `kept` is empty, the model has no masked-LM head, or the head is tied already.
     """
-    tables = {"word_embeddings": _WORD_TABLE, "output_embeddings": _OUTPUT_TABLE}
-    if kept not in ("", *tables):
-        raise UserError(f"the table to keep is {kept!r}; expected one of {', '.join(tables)}")
-    _check_head(weights, is_tied=False)
-    words, outputs = weights.tensors[_WORD_TABLE], weights.tensors[_OUTPUT_TABLE]
+    if kept not in ("", "word_embeddings", "output_embeddings"):
+        raise UserError(f"the table to keep is {kept!r}; expected one of word_embeddings, output_embeddings")
+    output_table = _checked_output_table(weights, is_tied=False)
+    tables = {"word_embeddings": _WORD_TABLE, "output_embeddings": output_table}
+    words, outputs = weights.tensors[_WORD_TABLE], weights.tensors[output_table]
     are_equal = np.array_equal(words, outputs)
     if not are_equal and not kept:
         raise UserError(
-            f"{weights.origin}: {_OUTPUT_TABLE} differs from {_WORD_TABLE} by up to "
+            f"{weights.origin}: {output_table} differs from {_WORD_TABLE} by up to "
             f"{np.abs(words - outputs).max():.2g}, and a tied head has only one table; choose the table to keep: "
             f"{' or '.join(tables)}"
         )
     tensors = {**weights.tensors, _WORD_TABLE: weights.tensors[tables[kept or "word_embeddings"]]}
-    del tensors[_OUTPUT_TABLE]
+    del tensors[output_table]
     line = "tied: both tables were the same" if are_equal else f"tied: {tables[kept]} kept, the other dropped"
     return weights.changed(tensors, tie_word_embeddings=True), line
 
 
-def _check_head(weights, is_tied):
-    if "masked_lm" not in weights.parts():
-        raise UserError(f"{weights.origin}: has no masked_lm head to tie or untie")
+def _checked_output_table(weights, is_tied):
+    """Checks the head that predicts pieces. Returns the path of its own table."""
+    head = _HEADS[weights.config.architecture]
+    if head not in weights.parts():
+        raise UserError(f"{weights.origin}: has no {head} head to tie or untie")
     if weights.config.tie_word_embeddings != is_tied:
-        raise UserError(f"{weights.origin}: its masked_lm head is already {'untied' if is_tied else 'tied'}")
+        raise UserError(f"{weights.origin}: its {head} head is already {'untied' if is_tied else 'tied'}")
+    return f"{head}/output_embeddings"
 
 
 def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
@@ -215,7 +219,7 @@ def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
 
     Args:
         weights: Weights. Weights of any model.
-        parts: collection of str. Some of "pooler", "masked_lm", "next_sentence" and "classifier".
+        parts: collection of str. Some of "pooler", "masked_lm", "next_sentence", "language_model" and "classifier".
 
     Returns:
         Tuple (Weights, line for the user).
@@ -236,7 +240,7 @@ def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
     line = "dropped: " + ", ".join(
         f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)" for part in parts
     )
-    if "masked_lm" in parts:  # The separate table of an untied head is dropped too.
+    if _HEADS[weights.config.architecture] in parts:  # The separate table of an untied head is dropped too.
         weights = dataclasses.replace(weights, config=weights.config.replace(tie_word_embeddings=True))
     if "classifier" in parts:
         weights = dataclasses.replace(weights, task="", labels=())

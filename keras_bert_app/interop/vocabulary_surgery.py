@@ -11,7 +11,12 @@ from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, parse_v
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
 # Tables with one row for each entry of the vocabulary.
-_TABLES = ("encoder/embeddings/word_embeddings", "masked_lm/output_embeddings", "masked_lm/output_bias")
+_TABLES = (
+    "encoder/embeddings/word_embeddings",
+    "masked_lm/output_embeddings",
+    "masked_lm/output_bias",
+    "language_model/output_embeddings",
+)
 _INNER = "##"
 _FAULTS_SHOWN = 5
 

@@ -60,13 +60,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
         self.layer_norm.build()
 
     def call(self, input_word_ids, input_type_ids, dropout_stem=None, positions=None, execution: Execution = PLAIN):
-        static_length = input_word_ids.shape[1]
-        if static_length is not None and static_length > self.config.max_position_embeddings:
-            raise ValueError(
-                f"input_word_ids has rows of {static_length} tokens; this model takes at most "
-                f"{self.config.max_position_embeddings} (max_position_embeddings); cut the rows, or give the model "
-                "more positions (convert --max_position_embeddings)"
-            )
+        check_length(input_word_ids, self.config)
         gather = backend.rows_in_order if execution.is_deterministic else backend.rows
         words = gather(self.word_table, input_word_ids)
         if positions is None:
@@ -89,6 +83,25 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             rate=self.dropout.rate,
             epsilon=self.layer_norm.epsilon,
             dtype=self.compute_dtype,
+        )
+
+
+def check_length(input_word_ids, config: BertConfig) -> None:
+    """Checks that rows have no more tokens than the model has positions, if their length is known.
+
+    Args:
+        input_word_ids: int32 [B, S].
+        config: BertConfig. The configuration of the model.
+
+    Raises:
+        ValueError: the rows are too long.
+    """
+    static_length = input_word_ids.shape[1]
+    if static_length is not None and static_length > config.max_position_embeddings:
+        raise ValueError(
+            f"input_word_ids has rows of {static_length} tokens; this model takes at most "
+            f"{config.max_position_embeddings} (max_position_embeddings); cut the rows, or give the model more "
+            "positions (convert --max_position_embeddings)"
         )
 
 

@@ -6,6 +6,7 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.embeddings import check_length
 from keras_bert_app.modeling.encoder import TransformerLayer
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
@@ -57,6 +58,7 @@ class GptEmbeddings(Configured, keras.layers.Layer):
         )
 
     def call(self, input_word_ids, dropout_stem=None, positions=None, execution: Execution = PLAIN):
+        check_length(input_word_ids, self.config)
         gather = backend.rows_in_order if execution.is_deterministic else backend.rows
         words = gather(self.word_table, input_word_ids)
         if positions is None:
@@ -134,7 +136,8 @@ def _residual_sum(x, product, bias, seed, *, rate, execution):
 class GptEncoder(Configured, keras.Model):
     """The Transformer of GPT-2 (Radford et al. 2019) without its output layer.
 
-    A place sees itself and earlier places only. There are no segments: the model does not read input_type_ids.
+    A place sees itself and earlier places only. There are no segments: the model does not read input_type_ids. All
+    kernels start with the deviation initializer_range. The paper makes those before a residual sum smaller.
 
     Args:
         config: BertConfig. The configuration of the model. Its architecture is "gpt".

@@ -66,7 +66,8 @@ class LanguageModelHead(Configured, keras.layers.Layer):
             table = ops.cast(self._table(embedding_table), self.compute_dtype)
             if missing := execution.missing_columns(vocab_size):
                 table = ops.pad(table, [[0, missing], [0, 0]])
-            logits = product_with_rows(execution)(x, table)[:, :vocab_size]
+            logits = product_with_rows(execution)(x, table)
+            logits = logits[:, :vocab_size] if missing else logits
         return ops.reshape(ops.cast(logits, "float32"), (*ops.shape(states)[:2], vocab_size))
 
     def _table(self, embedding_table):

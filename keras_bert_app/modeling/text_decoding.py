@@ -242,15 +242,32 @@ def _next_pieces(logits, place, options):
     ops = keras.ops
     if not options.temperature:
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
-    logits = logits / options.temperature
-    if options.top_k:
-        lowest = ops.top_k(logits, min(options.top_k, logits.shape[-1]))[0][:, -1:]
-        logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
-    if options.top_p < 1.0:
-        ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
-        shares = ops.softmax(ordered)
-        # A piece is kept if the pieces that are more probable have less than top_p together.
-        is_kept = ops.cumsum(shares, axis=-1) - shares < options.top_p
-        lowest = ops.min(ops.where(is_kept, ordered, ordered[:, :1]), axis=-1, keepdims=True)
-        logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
+    logits = filtered(logits / options.temperature, options.top_k, options.top_p)
     return backend.drawn(logits, backend.fold_in([options.seed, 0], place))
+
+
+def filtered(logits: Any, top_k: int, top_p: Any, temperature: Any = 1.0) -> Any:
+    """Makes the pieces impossible that a draw must not take.
+
+    Args:
+        logits: float32 [B, V].
+        top_k: int. Only so many of the most probable pieces stay. 0: all of them.
+        top_p: float, or float32 [B, 1]. Only the most probable pieces stay, as few as have this probability together
+            (Holtzman et al. 2020, section 3.1). 1: all of them.
+        temperature: float, or float32 [B, 1]. Divides the logits for these probabilities, but not in the result.
+
+    Returns:
+        float32 [B, V].
+    """
+    ops = keras.ops
+    if 0 < top_k < logits.shape[-1]:
+        lowest = ops.top_k(logits, top_k)[0][:, -1:]
+        logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
+    if isinstance(top_p, float) and top_p >= 1.0:
+        return logits
+    ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
+    shares = ops.softmax(ordered / temperature)
+    # A piece is kept if the pieces that are more probable have less than top_p together.
+    is_kept = ops.cumsum(shares, axis=-1) - shares < top_p
+    lowest = ops.min(ops.where(is_kept, ordered, ordered[:, :1]), axis=-1, keepdims=True)
+    return ops.where(logits < lowest, IMPOSSIBLE, logits)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.text_decoding import IMPOSSIBLE
+from keras_bert_app.modeling.text_decoding import IMPOSSIBLE, filtered
 
 
 class Sampling(NamedTuple):
@@ -128,16 +128,9 @@ def next_pieces(logits, ids, place, sampling: Sampling):
     penalty = ops.expand_dims(sampling.repetition_penalty, 1)
     has_occurred = backend.has_occurred(ids, num_pieces)
     logits = ops.where(has_occurred, ops.where(logits > 0, logits / penalty, logits * penalty), logits)
-    if 0 < sampling.top_k < num_pieces:
-        lowest = ops.top_k(logits, sampling.top_k)[0][:, -1:]
-        logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
     temperature = ops.expand_dims(sampling.temperature, 1)
-    ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
-    shares = ops.softmax(ordered / ops.maximum(temperature, 1e-3))
-    # A piece is kept if the pieces that are more probable have less than top_p together.
-    is_kept = ops.cumsum(shares, axis=-1) - shares < ops.expand_dims(sampling.top_p, 1)
-    lowest = ops.min(ops.where(is_kept, ordered, ordered[:, :1]), axis=-1, keepdims=True)
-    logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
+    top_p, divisor = ops.expand_dims(sampling.top_p, 1), ops.maximum(temperature, 1e-3)
+    logits = filtered(logits, sampling.top_k, top_p, divisor)
     # A draw by softmax(logits / temperature). At temperature 0 it is the most probable piece.
     noise = backend.gumbel_noise(sampling.seed, place, num_pieces)
     return ops.cast(ops.argmax(logits + temperature * noise, axis=-1), "int32")

@@ -11,6 +11,8 @@ from keras_bert_app.serving.request_errors import RequestError
 _BYTES_OF_A_TOKEN = 3
 # The model reads a text of n tokens n times, with another token masked each time (export.masked_lm_scoring).
 _ONE_ROW_FOR_EACH_TOKEN = "pseudo_log_likelihood"
+# The most tokens that serving_default of a model of kind "generation" writes (export.generation_signatures).
+_NEW_TOKENS = 64
 # Output whose second size is not the length of the rows -> the input that has this size.
 _SIZES = {"mlm_logits": "masked_lm_positions"}
 
@@ -51,7 +53,17 @@ def measure(signature, arrays: list[np.ndarray], description: dict, max_values: 
     if signature.name == _ONE_ROW_FOR_EACH_TOKEN:
         longest = description.get("max_seq_length")
         tokens = (np.minimum(tokens, longest) if type(longest) is int and longest > 0 else tokens) ** 2
+    if description.get("kind") == "generation":
+        tokens = tokens + _new_tokens(signature, arrays, description)
     return Work(tokens, values)
+
+
+def _new_tokens(signature, arrays, description):
+    """Estimates the tokens that a model writes for each row of a request, int64 [rows] or a number."""
+    numbers = dict(zip((spec.name for spec in signature.inputs), arrays, strict=True)).get("max_new_tokens")
+    if numbers is not None:
+        return np.clip(numbers.astype(np.int64), 0, description.get("max_seq_length") or 0)
+    return _NEW_TOKENS if signature.name == "serving_default" else 0
 
 
 def _tokens_of_rows(arrays):

@@ -1,4 +1,7 @@
-"""Masked LM on a task's texts before the task itself (Howard and Ruder 2018, ULMFiT, section 3.2)."""
+"""The language model is tuned on a task's texts before the task (Howard and Ruder 2018, ULMFiT, section 3.2).
+
+A BERT learns masked LM, and a GPT predicts the next piece.
+"""
 
 import dataclasses
 import hashlib
@@ -137,7 +140,7 @@ def _check_made_from(directory, made_from):
     before = read_json(os.path.join(directory, _MADE_FROM))
     if other := [name for name, value in made_from.items() if before.get(name) != value]:
         raise UserError(
-            f"{directory}: the masked LM there was tuned with other {', '.join(other)}; give another "
+            f"{directory}: the language model there was tuned with other {', '.join(other)}; give another "
             "--workdir, or delete that directory to tune again"
         )
 

@@ -269,7 +269,7 @@ def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
         num_layers = run.freeze_layers if run.freeze_layers > 0 else model.config.num_hidden_layers
         frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(num_layers)))
     if run.freeze_layers < 0:
-        frozen = (*frozen, f"{CONTEXT_LSTM}/")
+        frozen = (*frozen, "encoder/final_layer_norm/", f"{CONTEXT_LSTM}/")
     return {
         variable.path: variable.value for variable in model.trainable_variables if not variable.path.startswith(frozen)
     }

@@ -1,6 +1,7 @@
-"""What predicts held-out text without a model: the most frequent piece, and counts of pieces and of pairs of pieces."""
+"""Baselines that predict held-out text without a model: the most frequent piece, and counts of pieces and of pairs."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -94,9 +95,7 @@ class NgramCounts:
         """
         vocab_size = len(self.unigrams)
         unigram = (self.unigrams + 1.0)[second] / (self.unigrams.sum() + vocab_size)
-        histories = self.pairs // vocab_size
-        totals = np.bincount(histories, weights=self.pair_counts, minlength=vocab_size)[first]
-        kinds = np.bincount(histories, minlength=vocab_size)[first]
+        totals, kinds = (values[first] for values in self._followers)
         wanted = first.astype(np.int64) * vocab_size + second
         places = np.minimum(np.searchsorted(self.pairs, wanted), max(len(self.pairs) - 1, 0))
         is_known = self.pairs[places] == wanted if len(self.pairs) else np.zeros(len(wanted), bool)
@@ -104,6 +103,14 @@ class NgramCounts:
         seen = np.maximum(totals, 1.0)
         bigram = np.maximum(counts - _DISCOUNT, 0.0) / seen + _DISCOUNT * kinds / seen * unigram
         return np.log(unigram), np.log(np.where(totals > 0, bigram, unigram))
+
+    @functools.cached_property
+    def _followers(self):
+        """(number of pieces after each piece, number of kinds of them), [V] each."""
+        vocab_size = len(self.unigrams)
+        histories = self.pairs // vocab_size
+        totals = np.bincount(histories, weights=self.pair_counts, minlength=vocab_size)
+        return totals, np.bincount(histories, minlength=vocab_size)
 
 
 class NgramBaselines:

@@ -88,7 +88,7 @@ class LanguageModelObjective:
         return f"perplexity {figures['perplexity']:,.1f}  LM acc {figures['language_model_accuracy']:.3f}"
 
     def baselines(self, vocab_size: int) -> NgramBaselines:
-        """What predicts held-out text without a model. See evaluation.evaluate.
+        """Makes the baselines that predict held-out text without a model. See evaluation.evaluate.
 
         Args:
             vocab_size: number of pieces in the vocabulary.

@@ -131,7 +131,7 @@ class PretrainingObjective:
         return f"MLM acc {figures['masked_lm_accuracy']:.3f}{pairs}"
 
     def baselines(self, vocab_size: int) -> MaskedLmBaselines:
-        """What predicts held-out text without a model. See evaluation.evaluate.
+        """Makes the baselines that predict held-out text without a model. See evaluation.evaluate.
 
         Args:
             vocab_size: number of pieces in the vocabulary.

@@ -89,7 +89,8 @@ def pretrain(start: Start) -> dict[str, float]:
 
 def _opening_lines(start, model, origin):
     yield strategies.describe(start.strategy, start.run)
-    yield from tpu.advice(start.strategy, start.run, start.model_config)
+    counted = start.model_config if start.model_config.architecture == "bert" else None  # the estimate knows no gpt
+    yield from tpu.advice(start.strategy, start.run, counted)
     yield f"{model.count_params():,} parameters; {origin}"
     yield from pretraining_corpora.remarks(start.data, start.run)
     yield from outlook.unfinished_warmup(start.run)

@@ -20,7 +20,7 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 
 BATCH_DOUBLINGS = 3  # number of times that --batch_ramp_steps doubles the rows
 LENGTH_DOUBLINGS = 2  # number of times that --length_ramp_steps doubles the tokens a row
-_COUNTED_BYTES = 64_000_000  # text that the baselines of a causal language model read, in three seconds or so
+_COUNTED_PIECES = 16_000_000  # that the baselines of a causal language model read, in some seconds
 
 
 def lexicon_of(workdir: str) -> str:
@@ -231,22 +231,19 @@ def heldout_dataset(
 
 
 def ngram_counts(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer, examples: dict[str, Any]) -> NgramCounts:
-    """Counts the pieces and pairs of pieces in the first shards of the training text, up to _COUNTED_BYTES.
+    """Counts the pieces and pairs of pieces in the training text, up to _COUNTED_PIECES.
 
     Args:
         corpora: the paths of the shards of each corpus.
         tokenizer: BertTokenizer.
         examples: dict of example_arguments of a causal language model.
     """
-    chosen, num_bytes = [], 0
-    for path in itertools.chain.from_iterable(itertools.zip_longest(*corpora)):
-        if path is None or num_bytes >= _COUNTED_BYTES:
-            continue
-        chosen.append(path)
-        num_bytes += storage.size_of(path)
-    dataset = pretraining_dataset(chosen, tokenizer, global_batch_size=1024, epochs=1, **examples)
+    # The shards of all corpora in turn.
+    shards = [path for paths in itertools.zip_longest(*corpora) for path in paths if path is not None]
+    dataset = pretraining_dataset(shards, tokenizer, global_batch_size=1024, epochs=1, **examples)
     rows = ((batch["input_word_ids"].numpy(), batch["input_mask"].numpy()) for batch in dataset)
-    return NgramCounts.of_rows(rows, tokenizer.vocab_size)
+    num_batches = max(1, _COUNTED_PIECES // (1024 * examples["max_seq_length"]))
+    return NgramCounts.of_rows(itertools.islice(rows, num_batches), tokenizer.vocab_size)
 
 
 def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tuple[int, int]:

@@ -67,6 +67,22 @@ def texts_of_ids(ids: tf.Tensor, vocabulary: tf.Tensor, end_id: int) -> tf.Tenso
     Returns:
         string [B].
     """
-    is_end = tf.cast((ids == end_id) | (ids == 0), tf.int32)
-    lengths = tf.reduce_sum(tf.cast(tf.cumsum(is_end, axis=1) == 0, tf.int32), axis=1)
-    return detokenize(tf.gather(vocabulary, tf.RaggedTensor.from_tensor(ids, lengths)))
+    return detokenize(pieces_of_ids(ids, vocabulary, end_id))
+
+
+def pieces_of_ids(ids: tf.Tensor, vocabulary: tf.Tensor, end_id: int, starts: tf.Tensor | int = 0) -> tf.RaggedTensor:
+    """Finds the pieces of each row before the piece that ends a text.
+
+    Args:
+        ids: int32 [B, T]. See texts_of_ids.
+        vocabulary: string [V]. The pieces.
+        end_id: int. The piece that ends a text.
+        starts: int, or int32 [B, 1]. The first place of the text in each row.
+
+    Returns:
+        RaggedTensor of string [B, (pieces)].
+    """
+    is_text = tf.range(tf.shape(ids)[1]) >= starts
+    is_end = tf.cast(is_text & ((ids == end_id) | (ids == 0)), tf.int32)
+    pieces = tf.ragged.boolean_mask(ids, is_text & (tf.cumsum(is_end, axis=1) == 0))
+    return tf.gather(vocabulary, pieces)

@@ -1,5 +1,8 @@
 """`generate` continues texts, and its flags are checked before a model is loaded."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from keras_bert_app.export import text_stream
@@ -40,19 +43,32 @@ def test_parts_of_a_stream_join_to_the_text_that_is_written_at_once(workdir, mon
 @pytest.mark.parametrize(
     "text, written, expected",
     [
-        (" one two", "", " one"),
-        (" one two three", " one", " two"),
-        (' he said "yes" and', ' he said " yes', " and"[:0]),
-        (' he said "yes" and so', ' he said " yes', '" and'),
-        (" one", " one", ""),
+        (" one two", "", (" one", " one")),
+        (" one two three", " one", (" two", " one two")),
+        # The space after the opening quotation mark went away when the closing one came.
+        (' he said "yes" and so', ' he said " yes', ('" and', ' he said "yes" and')),
+        (" one", " one", ("", " one")),
+        ("北京是中国", "北京", ("是中", "北京是中")),
+        ("北京 b", "", ("北京", "北京")),
     ],
 )
 def test_the_last_word_waits_and_removed_spaces_do_not_repeat_text(text, written, expected):
-    part, now_written = text_stream._stable_part(text, written)
-    if expected:
-        assert part == expected and now_written == text[: text.rfind(" ")]
-    else:
-        assert part in ("", '"')
+    assert text_stream._stable_part(text, written) == expected
+
+
+def test_a_prompt_that_is_too_long_gets_a_remark(run, workdir):
+    done = run("generate", f"--workdir={workdir}", "--max_new_tokens=6", "a b c d e f g h " * 4)
+    assert done.returncode == 0
+    assert done.stderr == "the model reads only the last 16 of 32 pieces of this text\n"
+
+
+def test_a_fine_tuned_run_is_refused(run, tmp_path):
+    kernel = {"classifier/kernel": np.ones((33, 2), np.float32), "classifier/bias": np.zeros(2, np.float32)}
+    weights = GPT.changed({**GPT.tensors, **kernel})
+    weights = dataclasses.replace(weights, task="token_classification", labels=("O", "B"))
+    load.write_weights(weights, "workdir", str(tmp_path / "tagger"))
+    done = run("generate", f"--workdir={tmp_path / 'tagger'}", "--max_new_tokens=5", "a")
+    assert "is a fine-tuned run; give a pre-trained model" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -62,6 +78,7 @@ def test_the_last_word_waits_and_removed_spaces_do_not_repeat_text(text, written
         (("--workdir=x",), "no text was given; write it after the flags"),
         (("--workdir=x", "--top_p=0", "a"), "--top_p=0.0: expected more than 0 and at most 1"),
         (("--workdir=x", "--repetition_penalty=0", "a"), "--repetition_penalty=0.0: expected more than 0"),
+        (("--workdir=x", "--temperature=nan", "a"), "--temperature=nan: expected 0 to 100"),
         (("--workdir=x", "a"), "x: there is no such file or directory"),
     ],
 )

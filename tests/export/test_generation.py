@@ -64,7 +64,7 @@ def generate(signatures, texts, max_new_tokens, temperature=0.0, seed=0, top_p=1
     arguments = {name: tf.constant(np.broadcast_to(value, [rows]), tf.int32) for name, value in numbers.items()}
     numbers = {"temperature": temperature, "top_p": top_p, "repetition_penalty": penalty}
     arguments |= {name: tf.constant(np.broadcast_to(value, [rows]), tf.float32) for name, value in numbers.items()}
-    outputs = signatures["generate"](text=tf.constant(texts), **arguments)
+    outputs = signatures["generate"](text=tf.constant(texts, tf.string), **arguments)
     return [text.decode() for text in outputs["continuation"].numpy()], outputs["truncated"].numpy().tolist()
 
 
@@ -118,13 +118,19 @@ def test_log_likelihoods_are_sums_over_the_pieces_of_a_text(signatures):
 
 
 def test_numbers_outside_of_their_range_are_refused(signatures):
-    for numbers in ({"temperature": -1.0}, {"top_p": 0.0}, {"penalty": 0.0}, {"max_new_tokens": -1}):
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="expected max_new_tokens and temperature of 0 or more"
-        ):
+    for numbers in (
+        {"temperature": -1.0},
+        {"temperature": np.inf},
+        {"top_p": 0.0},
+        {"penalty": 0.0},
+        {"max_new_tokens": -1},
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected max_new_tokens of 0 or more"):
             generate(signatures, ["a"], **{"max_new_tokens": 3, **numbers})
 
 
 def test_no_text_gives_no_answer(signatures):
-    outputs = signatures["serving_default"](text=tf.constant([], tf.string))
-    assert outputs["continuation"].shape == (0,)
+    nothing = tf.constant([], tf.string)
+    assert signatures["serving_default"](text=nothing)["continuation"].shape == (0,)
+    assert signatures["log_likelihood"](text=nothing)["score"].shape == (0,)
+    assert generate(signatures, [], 5) == ([], [])

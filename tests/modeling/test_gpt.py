@@ -146,14 +146,34 @@ def test_every_execution_gives_the_same_logits_and_gradients(execution):
         np.testing.assert_allclose(gradient, other, atol=1e-4 * max(1.0, float(tf.reduce_max(abs(other)))))
 
 
-def test_dropout_reaches_embeddings_attention_and_both_sums():
+@pytest.mark.parametrize("place", range(1 + 3 * CONFIG.num_hidden_layers))
+def test_every_dropout_changes_the_logits_and_repeats_with_its_seed(place):
     model, batch = make_pretrainer(CONFIG, seed=3), batch_of(random_ids())
-    plain = np.asarray(model(batch)["lm_logits"])
-    first, again, other = (
-        np.asarray(model(batch, dropout_seed=tf.constant(seed))["lm_logits"]) for seed in ([1, 2], [1, 2], [1, 3])
+    encoder = model.encoder
+    dropouts = [encoder.embeddings.dropout]
+    for layer in encoder.transformer_layers:
+        dropouts += [layer.attention.dropout, layer.attention_dropout, layer.output_dropout]
+    assert sorted(dropout.place for dropout in dropouts) == list(range(len(dropouts)))
+    for number, dropout in enumerate(dropouts):
+        dropout.rate = 0.5 if number == place else 0.0
+    plain, first, again, other = (
+        np.asarray(model(batch, dropout_seed=seed)["lm_logits"]) for seed in (None, [1, 2], [1, 2], [1, 3])
     )
     np.testing.assert_array_equal(first, again)
     assert abs(first - plain).max() > 1e-2 and abs(first - other).max() > 1e-2
+
+
+def test_in_bfloat16_logits_are_near_those_of_float32():
+    ids = batch_of(random_ids())
+    narrow, wide = (make_pretrainer(CONFIG, seed=3, dtype=dtype)(ids) for dtype in ("mixed_bfloat16", "float32"))
+    assert narrow["sequence_output"].dtype == "bfloat16" and narrow["lm_logits"].dtype == "float32"
+    largest = np.abs(wide["lm_logits"]).max()
+    np.testing.assert_allclose(narrow["lm_logits"], wide["lm_logits"], atol=0.05 * largest)
+
+
+def test_rows_that_are_longer_than_the_positions_are_refused():
+    with pytest.raises(ValueError, match="rows of 18 tokens; this model takes at most 17"):
+        make_encoder(CONFIG)(batch_of(random_ids(length=18)))
 
 
 @pytest.mark.parametrize("changes", [{}, {"tie_word_embeddings": False}, {"num_heads_by_layer": (1, 2, 1)}])

@@ -52,7 +52,7 @@ def logits_and_gradients(model, execution, **options):
 def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(changes, parts, execution):
     model = BertPretrainer(CONFIG.replace(initializer_range=0.3, **changes), parts=parts)
     whole, partial = logits_and_gradients(model, execution), logits_and_gradients(model, execution, heads_only=True)
-    assert set(partial[0]) == {name for name, part in zip(LOGITS, PARTS[2:], strict=True) if part in parts}
+    assert set(partial[0]) == {name for name, part in zip(LOGITS, CONFIG.parts[2:], strict=True) if part in parts}
     for mine, expected in zip(tf.nest.flatten(partial), tf.nest.flatten(whole), strict=True):
         np.testing.assert_allclose(mine, expected, atol=5e-6 * (1 + np.abs(expected).max()))
 

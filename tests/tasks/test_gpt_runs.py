@@ -11,7 +11,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.tasks.scoring import FinetunedRun
-from tests.tasks.conftest import CONFIG, VOCABULARY, launched, run_on
+from tests.tasks.conftest import CONFIG, VOCABULARY, launched, newest, run_on, weights_of
 
 GPT = CONFIG.replace(architecture="gpt")
 
@@ -47,3 +47,17 @@ def test_a_gpt_cannot_be_the_encoder_of_a_translation(table_dir, tmp_path):
     settings = {"task": "rewrite", "text_columns": ("sentence",), "label_column": "label", "num_train_steps": 1}
     with pytest.raises(UserError, match="--task=rewrite: needs an encoder that reads both sides, but"):
         run_on(tmp_path / "run", table_dir, GPT, **settings)
+
+
+def test_a_frozen_encoder_is_frozen_with_its_last_layer_norm(pretrained, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 1, "freeze_layers": -1}
+    launched(tmp_path / "run", wanted)
+    before, after = (weights_of(newest(directory)) for directory in (pretrained, str(tmp_path / "run")))
+    changed = [path for path, tensor in after.items() if path not in before or (tensor != before[path]).any()]
+    assert sorted(changed) == ["classifier/bias", "classifier/kernel"]
+
+
+def test_an_encoder_without_layers_needs_another_pooling(pretrained, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 1, "encoder_layers": 0}
+    with pytest.raises(UserError, match="the encoder has no layers, so the vector of a special piece does not depend"):
+        launched(tmp_path / "run", wanted)

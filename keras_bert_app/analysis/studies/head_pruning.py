@@ -17,7 +17,6 @@ from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.sentence_bootstrap import written
 from keras_bert_app.analysis.studies import head_importance
-from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
@@ -189,7 +188,7 @@ def convert_command(options: Options, model: BertPretrainer | None, flag: str) -
         str.
     """
     source = options.workdir or options.init_checkpoint or "MODEL"
-    missing = [] if options.workdir else [part for part in PARTS[1:] if part not in model.parts]
+    missing = [] if options.workdir else [part for part in model.config.parts[1:] if part not in model.parts]
     allowed = f" --allow_missing={','.join(missing)}" if missing else ""
     quoted = (shlex.quote(text) for text in (source, f"{source.rstrip('/')}-pruned", flag))
     return (

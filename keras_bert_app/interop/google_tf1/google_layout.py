@@ -10,7 +10,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import check_in_folder, read_whole
 from keras_bert_app.interop import directories
@@ -261,7 +261,7 @@ def _not_held(weights):
     config, parts = weights.config, weights.parts()
     lines = [
         f"no {part}: the source has none, and Google's code starts it at random"
-        for part in PARTS
+        for part in config.parts
         if part not in parts and not (weights.task and part in ("masked_lm", "next_sentence"))
     ]
     if config.hidden_act == "gelu_exact":

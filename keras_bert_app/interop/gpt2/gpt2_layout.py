@@ -116,13 +116,8 @@ def read(path: str | os.PathLike) -> Weights:
             hostile or contradictory.
     """
     directory = str(path).rstrip("/")
-    values = read_json(f"{directory}/{huggingface_files.CONFIG}", folder=directory)
+    values = huggingface_files.read_config(directory, _MODEL_TYPE, tuple(_CLASSES))
     architecture = next(iter(values.get("architectures") or ()), "GPT2LMHeadModel")
-    if architecture not in _CLASSES:
-        raise UserError(
-            f"{directory}/config.json: {str(architecture)[:80]!r} is not read here; expected one of "
-            f"{', '.join(_CLASSES)}"
-        )
     config, remarks = _config(directory, values)
     tensors, unused, unexpected = _tensors(directory, config)
     vocabulary, do_lower_case, says_casing, not_followed = huggingface_tokenizer.read(
@@ -167,6 +162,8 @@ def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
     values |= {theirs: ours[name] for theirs, name in _KEYS.items()}
     values |= {"embd_pdrop": values["resid_pdrop"], **_special_ids(weights.vocabulary)}
     lines = [] if weights.vocabulary is not None else ["no vocabulary: transformers will find no tokenizer there"]
+    if weights.task:
+        lines.append(f"classifier is left out: this layout has no output layer for {weights.task}")
     with directories.written_whole(directory) as temporary:
         tensors = {_name(path): weights.tensors[path] for path in shapes(weights.config)}
         safetensors_files.write(os.path.join(temporary, huggingface_files.WEIGHTS), tensors)

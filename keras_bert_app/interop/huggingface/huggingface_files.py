@@ -47,37 +47,43 @@ def has_weights(directory: str) -> bool:
     return has(WEIGHTS, _INDEX) or has(CONFIG) and has(*_PICKLES, *_OTHER_LIBRARIES)
 
 
-def read_config(directory: str) -> dict[str, Any]:
+def read_config(
+    directory: str, model_type: str = "bert", classes: tuple[str, ...] = tuple(ARCHITECTURES)
+) -> dict[str, Any]:
     """Reads config.json.
 
     Args:
         directory: str. Local or remote directory.
+        model_type: str. The kind of model that is expected.
+        classes: tuple of str. The classes of transformers that are expected.
 
     Returns:
         dict. The values in the file.
 
     Raises:
-        UserError: The file is missing, or describes a model other than BERT.
+        UserError: The file is missing, or describes another model.
     """
     path = f"{directory}/{CONFIG}"
     if not storage.is_file(path):
         raise UserError(f"{directory}: has no config.json; put the config.json of these weights into this directory")
     values = read_json(path, _MAX_JSON_BYTES, directory)
-    architectures, model_type = values.get("architectures") or [], values.get("model_type", "bert")
+    architectures, found = values.get("architectures") or [], values.get("model_type", model_type)
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
-        raise UserError(f"{path}: architectures is {str(architectures)[:80]!r}; expected a list such as ['BertModel']")
-    others = [name for name in architectures if name not in ARCHITECTURES]
-    if model_type != "bert" or others:
+        raise UserError(
+            f"{path}: architectures is {str(architectures)[:80]!r}; expected a list such as {[classes[-1]]}"
+        )
+    others = [name for name in architectures if name not in classes]
+    if found != model_type or others:
         named = others[0] if others else "a model"
         raise UserError(
-            f"{path}: {named[:80]!r} of model_type {str(model_type)[:80]!r} is not read here; expected "
-            f"model_type bert and one of {', '.join(ARCHITECTURES)}; models related to BERT have different layers"
+            f"{path}: {named[:80]!r} of model_type {str(found)[:80]!r} is not read here; expected model_type "
+            f"{model_type} and one of {', '.join(classes)}; models related to BERT have different layers"
         )
     for key in ("auto_map", "quantization_config"):
         if values.get(key):
             raise UserError(
                 f"{path}: has {key}, so the model has its own code (auto_map) or quantized weights "
-                "(quantization_config); expected transformers' own BERT with floating-point weights"
+                "(quantization_config); expected transformers' own model with floating-point weights"
             )
     return values
 

@@ -9,9 +9,10 @@ import pytest
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import load
+from keras_bert_app.interop import load, surgery, vocabulary_surgery
 from keras_bert_app.interop.gpt2 import gpt2_layout
 from keras_bert_app.interop.huggingface import safetensors_files
+from keras_bert_app.interop.weights import checked
 from tests.interop.conftest import CONFIGS, make_weights
 
 GPT = CONFIGS["three_layers"].replace(architecture="gpt", layer_norm_eps=1e-5, hidden_act="gelu_tanh")
@@ -101,7 +102,9 @@ def test_names_without_their_prefix_and_known_buffers_are_read(copied):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"architectures": ["GPT2DoubleHeadsModel"]}, "'GPT2DoubleHeadsModel' is not read here; expected one of"),
+        ({"architectures": ["GPT2DoubleHeadsModel"]}, "'GPT2DoubleHeadsModel' .* expected model_type gpt2 and one of"),
+        ({"architectures": 5}, "architectures is '5'; expected a list such as"),
+        ({"quantization_config": {"bits": 4}}, "has quantization_config"),
         ({"scale_attn_weights": False}, "scale_attn_weights is False; expected True"),
         ({"n_head": 5}, "hidden_size 22 is not a multiple of num_attention_heads 5"),
         ({"activation_function": "mish"}, "hidden_act 'mish' is not known"),
@@ -140,3 +143,28 @@ def test_a_model_without_its_head_still_predicts_through_the_tied_table(copied):
     assert weights.parts() == ("encoder", "language_model")
     untied = dataclasses.replace(weights, config=weights.config.replace(tie_word_embeddings=False))
     assert untied.parts() == ("encoder",)
+
+
+def test_surgery_reaches_the_head_of_a_gpt():
+    untied, line = surgery.untie(make_weights(GPT))
+    assert line.startswith("untied: language_model/output_embeddings") and untied.parts() == (
+        "encoder",
+        "language_model",
+    )
+    vocabulary = untied.vocabulary.replace(b"b\n", b"b\nzz\n")
+    larger, _ = vocabulary_surgery.replace_vocabulary(untied, vocabulary)
+    assert larger.tensors["language_model/output_embeddings"].shape[0] == larger.config.vocab_size
+    tied, _ = surgery.tie(untied)
+    assert tied.config == GPT and checked(larger)[0].config == larger.config
+    dropped, line = surgery.drop_parts(untied, ["language_model"])
+    assert (
+        line == "dropped: language_model (1 tensors)" and checked(dropped)[0].tensors.keys() == dropped.tensors.keys()
+    )
+
+
+def test_a_classifier_is_left_out_with_a_line(tmp_path):
+    layer = {"classifier/kernel": np.ones((33, 2), np.float32), "classifier/bias": np.ones(2, np.float32)}
+    weights = make_weights(GPT)
+    weights = dataclasses.replace(weights.changed({**weights.tensors, **layer}), task="token_classification")
+    lines = load.write_weights(weights, "gpt2", str(tmp_path / "out"))
+    assert lines[0] == "classifier is left out: this layout has no output layer for token_classification"
