@@ -14,7 +14,7 @@ import keras
 import keras_hub
 import numpy as np
 import tensorflow as tf
-from time_budget import TimeBudget
+from time_budget import time_budget_of
 
 
 class _Clock(keras.callbacks.Callback):
@@ -84,7 +84,7 @@ def main(given):
     passages = passages.batch(given["batch_size"])
     weights = [weights.numpy().astype(np.float32) for _, _, weights in passages.take(50).map(preprocessor)]
     share_used = float(np.mean(weights))
-    budget = TimeBudget(given["minutes"], given["learning_rate"], given["warmup_share"], given["log"])
+    budget = time_budget_of(given)
     model.fit(passages.prefetch(2), verbose=0, callbacks=[_Clock(budget, share_used)])
     model.save_to_preset(given["output_dir"])
 

@@ -33,6 +33,7 @@ def pretrain(
     minutes: float,
     seed: int,
     transformers_python: str,
+    num_steps: int = 0,
 ) -> None:
     """Trains a peer and writes its model and its log. `logged` reads the log.
 
@@ -45,6 +46,7 @@ def pretrain(
         minutes: float. Length of the training.
         seed: int. Seed of weights, masks and order.
         transformers_python: str. Interpreter with benchmarks/requirements-hf.txt.
+        num_steps: int. The training ends after this number of steps instead of the minutes; 0 for the minutes.
 
     Raises:
         UserError: the script failed.
@@ -61,6 +63,7 @@ def pretrain(
         "max_predictions_per_seq": 20,
         "batch_size": _BATCH_SIZE,
         "minutes": minutes,
+        "num_steps": num_steps,
         "learning_rate": contender.learning_rate,
         "warmup_share": _WARMUP_SHARE,
         "vocab_file": os.path.abspath(vocab_file),

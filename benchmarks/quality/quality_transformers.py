@@ -15,7 +15,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import tokenizers
 import torch
 import transformers
-from time_budget import TimeBudget
+from time_budget import time_budget_of
 
 
 def rows_of(path, tokenizer, length):
@@ -74,7 +74,7 @@ def main(given):
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     is_bfloat16 = given["precision"] == "bfloat16"
     model.train()
-    budget, losses = TimeBudget(given["minutes"], given["learning_rate"], given["warmup_share"], given["log"]), []
+    budget, losses = time_budget_of(given), []
 
     def mean_loss():
         mean = sum(losses) / len(losses)

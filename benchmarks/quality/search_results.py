@@ -123,7 +123,8 @@ def sentences(directory: str, corpus_dir: str, seeds: Iterable[int], contenders:
         )
     trials = ", ".join(f"{entry}: best of {found['num_trials'][parsed(entry).name]}" for entry in chosen)
     return [
-        f"Settings of the peers: {trials} trials of {found['minutes']:g} minutes (config {found['config']}, seed "
-        f"{found['seed']}), by the accuracy on {found['num_documents']:,} other held-out documents.",
+        f"Settings of the peers: {trials} trials with the steps of {found['minutes']:g} minutes (config "
+        f"{found['config']}, seed {found['seed']}), by the accuracy on {found['num_documents']:,} other held-out "
+        "documents.",
         "",
     ]

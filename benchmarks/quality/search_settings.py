@@ -5,18 +5,23 @@ python -m benchmarks.quality.search_settings --corpus_dir=CORPUS --reported_corp
 python -m benchmarks.quality.quality_per_minute --corpus_dir=REPORTED --vocab_file=VOCAB \\
     --transformers_python=HF_ENV/bin/python --search_dir=runs/search --contenders=...
 
-The search is a grid. It trains each peer once with each combination of rate, initial range and dropout, for --minutes.
-The masked LM accuracy on held-out documents judges the trials. The search prints the best entry of each peer in the
-form of --contenders. With these entries, quality_per_minute compares our recipe with the best of N settings of each
-peer, on other documents and with other seeds.
+The search is a grid. It trains each peer once with each combination of rate, initial range and dropout. The masked LM
+accuracy on held-out documents judges the trials. The search prints the best entry of each peer in the form of
+--contenders. With these entries, quality_per_minute compares our recipe with the best of N settings of each peer, on
+other documents and with other seeds.
+
+The search first measures the speed of each peer, without dropout and with it, for --speed_minutes each. A trial then
+takes as many steps as the peer takes in --minutes, the time to start and compile included. Run nothing else on the
+machine while the speed is measured (--speed_only does only this). The trials count steps, so other work does not change
+them.
 
 CORPUS and REPORTED are the same text, prepared with two values of prepare_corpus --seed. The held-out documents of
 CORPUS choose the settings, except documents that share a sentence with a held-out document of REPORTED. If fewer than
 half of the documents remain, the search refuses to start.
 
 N trials of M minutes take about N * (M + 1) minutes on two cores, because each trial also starts its library, reads the
-text and evaluates its model. The default has 2 peers with 12 trials each, of 4 minutes at config tiny: two hours. Run
-nothing else on the machine. Finished trials do not run again, so you can extend a list. Extend --learning_rates if the
+text and evaluates its model. The default has 2 peers with 12 trials each, of 4 minutes at config tiny: two hours.
+Finished trials do not run again, so you can extend a list. Extend --learning_rates if the
 best rate is the lowest or the highest. On CPUs without products of bfloat16 give
 --peers=keras_hub@float32,transformers@float32.
 
@@ -35,7 +40,7 @@ from absl import flags
 from benchmarks.common.identity import file_digest
 from benchmarks.common.resumable import alike, results_of
 from benchmarks.common.this_machine import machine
-from benchmarks.quality import choosing_documents, quality_peers, quality_texts, search_results
+from benchmarks.quality import choosing_documents, peer_speed, quality_peers, quality_texts, search_results
 from benchmarks.quality.heldout import evaluate
 from benchmarks.quality.quality_contenders import grid, parsed
 from keras_bert_app.cli.common import app
@@ -49,7 +54,11 @@ _REPORTED = flags.DEFINE_string(
 )
 _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all models, uncased.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all models.")
-_MINUTES = flags.DEFINE_float("minutes", 4.0, "Minutes of training for each trial.", lower_bound=0.05)
+_MINUTES = flags.DEFINE_float(
+    "minutes", 4.0, "Minutes whose steps a trial takes, on a machine on which nothing else runs.", lower_bound=0.05
+)
+_SPEED_MINUTES = flags.DEFINE_float("speed_minutes", 1.0, "Minutes to measure each speed.", lower_bound=0.05)
+_SPEED_ONLY = flags.DEFINE_bool("speed_only", False, "Measure the speeds, and end.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all trials; give quality_per_minute other seeds.", lower_bound=0)
 _PEERS = flags.DEFINE_list(
     "peers", ["keras_hub@float32", "transformers@bfloat16"], "NAME@PRECISION of each peer that is searched."
@@ -78,6 +87,9 @@ def main(arguments):
     )
     quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, quality_peers.LENGTH)
     path = os.path.join(_DIRECTORY.value, "trials.json")
+    num_steps = _steps_of(entries)
+    if _SPEED_ONLY.value:
+        return
     settings = {
         "config": _CONFIG.value,
         "minutes": _MINUTES.value,
@@ -88,9 +100,13 @@ def main(arguments):
     }
     results_of(
         entries,
-        lambda entry: _trial(entry, documents_file),
+        lambda entry: _trial(entry, documents_file, num_steps[entry]),
         path,
-        lambda entry: {**settings, "script": file_digest(quality_peers.script_of(parsed(entry).name))},
+        lambda entry: {
+            **settings,
+            "script": file_digest(quality_peers.script_of(parsed(entry).name)),
+            "num_steps": num_steps[entry],
+        },
         lambda result: f"accuracy {result['accuracy']:.4f} after {result['steps']:,} steps",
     )
     # Earlier runs of this command count too, so that the number of trials includes all of them.
@@ -101,19 +117,36 @@ def main(arguments):
     print(f"flag for quality_per_minute, with the best settings of each peer:\n--contenders=ours,{','.join(best)}")
 
 
-def _trial(entry, documents_file):
+def _steps_of(entries):
+    """Measures the speeds that the entries need. Returns dict entry -> number of steps of its trial."""
+    names = {entry: "{0.name}@{0.precision}@{0.dropout:g}".format(parsed(entry)) for entry in entries}
+    contenders = {name: parsed(entry) for entry, name in names.items()}
+    directory = os.path.join(_DIRECTORY.value, "speed")
+    speeds = results_of(
+        list(contenders),
+        lambda name: peer_speed.measured(contenders[name], directory, _SPEED_MINUTES.value, **_arguments()),
+        os.path.join(_DIRECTORY.value, "speeds.json"),
+        {"config": _CONFIG.value, "speed_minutes": _SPEED_MINUTES.value},
+        lambda speed: f"{speed['steps_per_second']:.2f} steps/s after {speed['seconds_before_steps']:.0f} s",
+    )
+    return {entry: peer_speed.steps_in(_MINUTES.value, speeds[name]) for entry, name in names.items()}
+
+
+def _arguments():
+    """The arguments of quality_peers.pretrain that all trainings share."""
+    return {
+        "texts_dir": _DIRECTORY.value,
+        "config": _CONFIG.value,
+        "vocab_file": _VOCAB.value,
+        "seed": _SEED.value,
+        "transformers_python": _PYTHON.value,
+    }
+
+
+def _trial(entry, documents_file, num_steps):
     """Trains a peer with its settings. Returns the held-out figures, the number of steps and the machine."""
     model_dir = os.path.join(_DIRECTORY.value, "models", entry.replace("@", "-"))
-    quality_peers.pretrain(
-        parsed(entry),
-        model_dir,
-        _DIRECTORY.value,
-        config=_CONFIG.value,
-        vocab_file=_VOCAB.value,
-        minutes=_MINUTES.value,
-        seed=_SEED.value,
-        transformers_python=_PYTHON.value,
-    )
+    quality_peers.pretrain(parsed(entry), model_dir, minutes=_MINUTES.value, num_steps=num_steps, **_arguments())
     last = quality_peers.logged(model_dir)[-1]
     result = {"steps": last["step"], "machine": machine(("tensorflow", "keras"))}
     if not math.isfinite(last["loss"]):

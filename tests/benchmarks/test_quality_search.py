@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.quality import choosing_documents, search_results
+from benchmarks.quality import choosing_documents, peer_speed, search_results, time_budget
 from benchmarks.quality.quality_contenders import Contender, grid, parsed
 from keras_bert_app.errors import UserError
 from pipelines.corpus.preparation import prepare_corpus
@@ -146,8 +146,8 @@ def test_a_comparison_names_the_trials_and_refuses_the_seed_of_the_search_and_ot
     contenders = ["ours", "keras_hub@2e-3@float32@0.06@0.0", "keras_hub@1e-3@float32"]
     paragraph, _ = search_results.sentences(str(tmp_path), reported, [1, 2], contenders)
     assert paragraph == (
-        "Settings of the peers: keras_hub@2e-3@float32@0.06@0.0: best of 2 trials of 4 minutes (config tiny, seed 0), "
-        f"by the accuracy on {num_documents} other held-out documents."
+        "Settings of the peers: keras_hub@2e-3@float32@0.06@0.0: best of 2 trials with the steps of 4 minutes (config "
+        f"tiny, seed 0), by the accuracy on {num_documents} other held-out documents."
     )
     for seeds, entries, words in (([0], contenders, "leave it out"), ([1], ["ours"], "has none of them")):
         with pytest.raises(UserError, match=words):
@@ -158,3 +158,23 @@ def test_a_comparison_names_the_trials_and_refuses_the_seed_of_the_search_and_ot
     (tmp_path / "best.json").write_text("{")
     with pytest.raises(UserError, match=r"best\.json cannot be read .*search_settings"):
         search_results.sentences(str(tmp_path), reported, [1], contenders)
+
+
+def test_a_trial_takes_the_steps_of_its_minutes_with_the_time_before_the_first_step():
+    # 20 s before the first step, then 2 steps a second.
+    log = [{"step": 4, "seconds": 22.0}, {"step": 30, "seconds": 35.0}, {"step": 80, "seconds": 60.0}]
+    speed = peer_speed.speed_of(log)
+    assert speed == {"seconds_before_steps": 20.0, "steps_per_second": 2.0}
+    assert peer_speed.steps_in(1.0, speed) == 80 and peer_speed.steps_in(0.1, speed) == 1
+    with pytest.raises(ValueError, match="has 1 lines; expected two or more"):
+        peer_speed.speed_of(log[:1])
+
+
+def test_a_budget_of_steps_ends_and_sets_the_rate_by_steps_alone(tmp_path):
+    path = tmp_path / "log.jsonl"
+    budget, rates = time_budget.TimeBudget(1e-9, 2.0, 0.25, str(path), num_steps=8), []
+    while not budget.is_over():
+        rates.append(budget.rate())
+        budget.took_step(lambda: 1.5)
+    assert rates == [0.0, 1.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [8]
