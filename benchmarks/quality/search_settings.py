@@ -40,7 +40,7 @@ from absl import flags
 from benchmarks.common.identity import file_digest
 from benchmarks.common.resumable import alike, results_of
 from benchmarks.common.this_machine import machine
-from benchmarks.quality import choosing_documents, peer_speed, quality_peers, quality_texts, search_results
+from benchmarks.quality import choosing_documents, quality_peers, quality_texts, search_results, speed_of_peers
 from benchmarks.quality.heldout import evaluate
 from benchmarks.quality.quality_contenders import grid, parsed
 from keras_bert_app.cli.common import app
@@ -124,12 +124,12 @@ def _steps_of(entries):
     directory = os.path.join(_DIRECTORY.value, "speed")
     speeds = results_of(
         list(contenders),
-        lambda name: peer_speed.measured(contenders[name], directory, _SPEED_MINUTES.value, **_arguments()),
+        lambda name: speed_of_peers.measured(contenders[name], directory, _SPEED_MINUTES.value, **_arguments()),
         os.path.join(_DIRECTORY.value, "speeds.json"),
         {"config": _CONFIG.value, "speed_minutes": _SPEED_MINUTES.value},
         lambda speed: f"{speed['steps_per_second']:.2f} steps/s after {speed['seconds_before_steps']:.0f} s",
     )
-    return {entry: peer_speed.steps_in(_MINUTES.value, speeds[name]) for entry, name in names.items()}
+    return {entry: speed_of_peers.steps_in(_MINUTES.value, speeds[name]) for entry, name in names.items()}
 
 
 def _arguments():

@@ -103,7 +103,7 @@ def in_head(head: TaskHead, units: int, num_layers: int) -> TaskHead:
     reads_first = head.stands_on != TOKENS and head.pooling in ("cls", "last") and not head.bilstm_units
     if reads_first and not units and not num_layers:
         raise UserError(
-            "--pooling=cls: the encoder has no layers, so the vector of a special piece does not depend on the text; "
-            "give --pooling=mean, max or concat, or --bilstm_units"
+            f"--pooling={head.pooling}: the encoder has no layers, so the vector of a special piece does not depend "
+            "on the text; give --pooling=mean, max or concat, or --bilstm_units"
         )
     return dataclasses.replace(head, context_units=units)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.quality import choosing_documents, peer_speed, search_results, time_budget
+from benchmarks.quality import choosing_documents, search_results, speed_of_peers, time_budget
 from benchmarks.quality.quality_contenders import Contender, grid, parsed
 from keras_bert_app.errors import UserError
 from pipelines.corpus.preparation import prepare_corpus
@@ -163,11 +163,11 @@ def test_a_comparison_names_the_trials_and_refuses_the_seed_of_the_search_and_ot
 def test_a_trial_takes_the_steps_of_its_minutes_with_the_time_before_the_first_step():
     # 20 s before the first step, then 2 steps a second.
     log = [{"step": 4, "seconds": 22.0}, {"step": 30, "seconds": 35.0}, {"step": 80, "seconds": 60.0}]
-    speed = peer_speed.speed_of(log)
+    speed = speed_of_peers.speed_of(log)
     assert speed == {"seconds_before_steps": 20.0, "steps_per_second": 2.0}
-    assert peer_speed.steps_in(1.0, speed) == 80 and peer_speed.steps_in(0.1, speed) == 1
+    assert speed_of_peers.steps_in(1.0, speed) == 80 and speed_of_peers.steps_in(0.1, speed) == 1
     with pytest.raises(ValueError, match="has 1 lines; expected two or more"):
-        peer_speed.speed_of(log[:1])
+        speed_of_peers.speed_of(log[:1])
 
 
 def test_a_budget_of_steps_ends_and_sets_the_rate_by_steps_alone(tmp_path):

@@ -288,7 +288,7 @@ def test_dropping_a_classifier_also_removes_its_task_and_labels():
     "parts, message",
     [
         (["encoder"], "part 'encoder' cannot be dropped"),
-        (["nsp"], "part 'nsp' cannot be dropped; expected some of pooler, masked_lm, next_sentence, classifier"),
+        (["nsp"], "part 'nsp' cannot be dropped; expected some of pooler, masked_lm, next_sentence, language_model"),
         (["pooler"], "pooler cannot be dropped alone: next_sentence reads its output"),
     ],
 )

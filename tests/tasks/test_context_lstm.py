@@ -328,7 +328,7 @@ def test_an_lstm_over_layers_that_are_left_out_gives_no_context_vectors(parallel
         (
             "recurrent",
             {"context_vectors": "none", "task": "classification"},
-            "--pooling=cls: the encoder has no layers, so the vector of .CLS. does not depend on the text; give --pool",
+            "--pooling=cls: the encoder has no layers, so the vector of a special piece does not depend on the text",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.training import evaluation
 from keras_bert_app.training.baselines import NgramBaselines, NgramCounts
 from keras_bert_app.training.language_model_objective import LanguageModelObjective, perplexity
-from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replicas
 from tests.training.test_reliability import EVERY_STEP, STEPS, assert_same, checkpoint_of, rows_of
 
 GPT = CONFIG.replace(architecture="gpt")
@@ -103,7 +103,7 @@ def test_a_run_resumes_bit_for_bit(training_shards, make_workdir):
 def test_two_replicas_give_the_weights_of_one(training_shards, make_workdir):
     run = dataclasses.replace(EVERY_CAUSAL_STEP, save_checkpoints_steps=STEPS)
     weights = []
-    for name, strategy in (("one", None), ("two", tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))):
+    for name, strategy in (("one", None), ("two", two_replicas())):
         workdir = make_workdir(name, GPT, run)
         train(workdir, training_shards, strategy)
         weights.append(load.load_weights(workdir)[0].tensors)
