@@ -5,6 +5,7 @@ import os
 from benchmarks.common.this_machine import machine
 from benchmarks.quality import quality_peers
 from benchmarks.quality.quality_contenders import Contender
+from keras_bert_app.errors import UserError
 
 
 def measured(contender: Contender, directory: str, minutes: float, **arguments) -> dict:
@@ -18,6 +19,9 @@ def measured(contender: Contender, directory: str, minutes: float, **arguments) 
 
     Returns:
         dict with seconds_before_steps (starting and compiling), steps_per_second, and the machine.
+
+    Raises:
+        UserError: the time is too short to measure a speed.
     """
     model_dir = os.path.join(directory, f"{contender.name}-{contender.precision}-{contender.dropout:g}")
     quality_peers.pretrain(contender, model_dir, minutes=minutes, **arguments)
@@ -34,10 +38,13 @@ def speed_of(log: list[dict]) -> dict[str, float]:
         dict with seconds_before_steps and steps_per_second.
 
     Raises:
-        ValueError: the log has fewer than two lines.
+        UserError: the log has fewer than two lines.
     """
     if len(log) < 2:
-        raise ValueError(f"the log has {len(log)} lines; expected two or more, so measure for a longer time")
+        raise UserError(
+            f"--speed_minutes is too short: the log of a peer has {len(log)} lines and not two or more; give a larger "
+            "--speed_minutes"
+        )
     first, last = log[0], log[-1]
     speed = (last["step"] - first["step"]) / (last["seconds"] - first["seconds"])
     return {"seconds_before_steps": max(0.0, first["seconds"] - first["step"] / speed), "steps_per_second": speed}
@@ -49,5 +56,14 @@ def steps_in(minutes: float, speed: dict[str, float]) -> int:
     Args:
         minutes: float.
         speed: dict of `measured`.
+
+    Raises:
+        UserError: the minutes end before the first step.
     """
-    return max(1, round((60.0 * minutes - speed["seconds_before_steps"]) * speed["steps_per_second"]))
+    steps = round((60.0 * minutes - speed["seconds_before_steps"]) * speed["steps_per_second"])
+    if steps < 1:
+        raise UserError(
+            f"--minutes={minutes:g}: a peer needs {speed['seconds_before_steps']:.0f} s before its first step; give "
+            "more minutes"
+        )
+    return steps

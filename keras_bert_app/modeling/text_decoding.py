@@ -251,7 +251,7 @@ def filtered(logits: Any, top_k: int, top_p: Any, temperature: Any = 1.0) -> Any
 
     Args:
         logits: float32 [B, V].
-        top_k: int. Only so many of the most probable pieces stay. 0: all of them.
+        top_k: int. The top_k most probable pieces stay possible. 0: all pieces.
         top_p: float, or float32 [B, 1]. Only the most probable pieces stay, as few as have this probability together
             (Holtzman et al. 2020, section 3.1). 1: all of them.
         temperature: float, or float32 [B, 1]. Divides the logits for these probabilities, but not in the result.

@@ -165,8 +165,10 @@ def test_a_trial_takes_the_steps_of_its_minutes_with_the_time_before_the_first_s
     log = [{"step": 4, "seconds": 22.0}, {"step": 30, "seconds": 35.0}, {"step": 80, "seconds": 60.0}]
     speed = speed_of_peers.speed_of(log)
     assert speed == {"seconds_before_steps": 20.0, "steps_per_second": 2.0}
-    assert speed_of_peers.steps_in(1.0, speed) == 80 and speed_of_peers.steps_in(0.1, speed) == 1
-    with pytest.raises(ValueError, match="has 1 lines; expected two or more"):
+    assert speed_of_peers.steps_in(1.0, speed) == 80
+    with pytest.raises(UserError, match="--minutes=0.1: a peer needs 20 s before its first step; give more"):
+        speed_of_peers.steps_in(0.1, speed)
+    with pytest.raises(UserError, match="--speed_minutes is too short: the log of a peer has 1 lines"):
         speed_of_peers.speed_of(log[:1])
 
 
