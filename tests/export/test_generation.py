@@ -12,7 +12,7 @@ from tests.export.small_model import TOKENIZER, WEIGHTS
 from tests.interop.conftest import make_weights
 
 CONFIG = WEIGHTS.config.replace(architecture="gpt", hidden_act="gelu_tanh")
-GPT = dataclasses.replace(make_weights(CONFIG, seed=5), vocabulary=WEIGHTS.vocabulary)
+GPT = dataclasses.replace(make_weights(CONFIG, seed=6), vocabulary=WEIGHTS.vocabulary)
 # Larger weights give continuations with more than one piece.
 GPT = GPT.changed({path: 3 * tensor for path, tensor in GPT.tensors.items()})
 MODEL = load.build_model(GPT)
@@ -82,6 +82,8 @@ def test_three_exports_are_written_and_the_raw_one_answers(exported, signatures)
 def test_greedy_continuations_equal_those_of_whole_passes(signatures, penalty):
     texts = ["a b", "", "d e f g", "c"]
     found, truncated = generate(signatures, texts, [9, 5, 1, 0], penalty=penalty)
+    # The continuations have all their pieces, and another penalty gives others.
+    assert len(expected_ids("a b", 9, penalty)) == 9 and expected_ids("a b", 9, penalty) != expected_ids("a b", 9, 2.5)
     assert found == [expected_continuation(*each, penalty) for each in zip(texts, [9, 5, 1, 0], strict=True)]
     assert truncated == [False] * 4
 
