@@ -56,8 +56,12 @@ class GenerationModule(tf.Module):
 
 
 def _continued_function(continuation):
-    """Makes the function (text, max_new_tokens int32 [B], Sampling) -> outputs."""
+    """Makes the function (text, max_new_tokens int32 [B], Sampling) -> outputs.
 
+    Both signatures call it. As a function of TensorFlow it is traced once and is in the export once.
+    """
+
+    @tf.function(autograph=False)
     def continued(text, max_new_tokens, sampling):
         ids, lengths, truncated = continuation.prompts(text, max_new_tokens)
         limits = lengths + max_new_tokens

@@ -1,6 +1,7 @@
 """The export of a GPT continues and scores raw texts. The expected values come from whole passes in this process."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -11,18 +12,27 @@ from keras_bert_app.interop import load
 from tests.export.small_model import TOKENIZER, WEIGHTS
 from tests.interop.conftest import make_weights
 
-CONFIG = WEIGHTS.config.replace(architecture="gpt", hidden_act="gelu_tanh")
+CONFIG = WEIGHTS.config.replace(architecture="gpt", hidden_act="gelu_tanh", num_hidden_layers=2)
 GPT = dataclasses.replace(make_weights(CONFIG, seed=6), vocabulary=WEIGHTS.vocabulary)
 # Larger weights give continuations with more than one piece.
 GPT = GPT.changed({path: 3 * tensor for path, tensor in GPT.tensors.items()})
 MODEL = load.build_model(GPT)
 
 
+@functools.cache  # importing this module should trace nothing
+def whole_pass():
+    @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)])
+    def logits(ids):
+        return MODEL({"input_word_ids": ids, "input_mask": tf.ones_like(ids)})["lm_logits"][0]
+
+    return logits
+
+
 def logits_after(ids):
-    ids = np.array([ids], np.int32)
-    return MODEL({"input_word_ids": ids, "input_mask": ids * 0 + 1})["lm_logits"][0].numpy()
+    return whole_pass()(tf.constant([ids], tf.int32)).numpy()
 
 
+@functools.cache
 def expected_ids(text, new_tokens, penalty=1.1):
     """A greedy continuation by whole passes."""
     ids = [TOKENIZER.cls_id, *TOKENIZER.tokenize([text]).to_list()[0]]

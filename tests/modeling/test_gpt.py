@@ -1,5 +1,6 @@
 """The GPT equals golden values of transformers' GPT-2 (tests/golden/generate_gpt2.py), place by place too."""
 
+import functools
 import json
 
 import keras
@@ -16,6 +17,7 @@ from keras_bert_app.modeling.architectures import make_encoder, make_pretrainer
 from keras_bert_app.modeling.execution import PARTS, PLAIN, STEP, UNCOMPILED
 from keras_bert_app.modeling.task_model import BertTaskModel, Head, for_left_to_right
 from keras_bert_app.modeling.text_generation import Sampling
+from tests.conftest import GOLDEN
 
 CONFIG = BertConfig(
     architecture="gpt",
@@ -29,9 +31,9 @@ CONFIG = BertConfig(
 )
 
 
-@pytest.fixture
-def case(golden):
-    return load.load_pretrained(golden / "gpt2"), np.load(golden / "gpt2.npz")
+@pytest.fixture(scope="module")
+def case():
+    return load.load_pretrained(GOLDEN / "gpt2"), np.load(GOLDEN / "gpt2.npz")
 
 
 def batch_of(ids):
@@ -42,31 +44,37 @@ def random_ids(rows=2, length=11, seed=0):
     return np.random.RandomState(seed).randint(5, CONFIG.vocab_size, (rows, length)).astype(np.int32)
 
 
-def continued(model, prompt, length, **sampling):
-    """The rows of a greedy continuation, with the never_written ids of the golden values."""
-    rows = len(prompt)
-    values = {"temperature": 0.0, "top_p": 1.0, "repetition_penalty": 1.0} | sampling
-    columns, prompt_lengths = model.columns(), (prompt > 0).sum(axis=1).astype(np.int32)
-    is_never = np.isin(np.arange(model.config.vocab_size), [0, 1, 2, 4])
+@functools.cache  # a new function would be traced again for prompts of the same shape
+def continuation(model, length):
+    """A function that continues prompts up to a length, with the never_written ids of the golden values."""
+    columns, is_never = model.columns(), np.isin(np.arange(model.config.vocab_size), [0, 1, 2, 4])
 
     @tf.function(autograph=False)
-    def run(prompt, seed, values):
+    def run(prompt, prompt_lengths, seed, values):
         first_place = tf.reduce_min(prompt_lengths) - 1
         state = text_generation.begin(prompt, length, model.encoder.start(prompt, length), first_place)
         return text_generation.advance(
             lambda ids, place, cache: model.step(ids[:, place], place, cache, columns),
             state,
             prompt_lengths,
-            tf.fill([rows], length),
+            tf.fill(tf.shape(prompt)[:1], length),
             tf.constant(length - 1),
             Sampling(seed, **values),
             end_id=3,
             is_never=is_never,
-        )
+        ).ids
 
-    seed = np.arange(rows, dtype=np.int32) if "seed" not in values else values.pop("seed")
+    return run
+
+
+def continued(model, prompt, length, seed=None, **sampling):
+    """The rows of a continuation, which is greedy unless the sampling says otherwise."""
+    rows = len(prompt)
+    values = {"temperature": 0.0, "top_p": 1.0, "repetition_penalty": 1.0} | sampling
     values = {name: tf.fill([rows], value) for name, value in values.items()}
-    return run(tf.constant(prompt), tf.constant(seed), values).ids.numpy()
+    prompt_lengths = tf.constant((prompt > 0).sum(axis=1), tf.int32)
+    seed = tf.range(rows) if seed is None else tf.constant(seed, tf.int32)
+    return continuation(model, length)(tf.constant(prompt), prompt_lengths, seed, values).numpy()
 
 
 def test_every_hidden_state_is_within_1e_5_and_the_logits_within_1e_4(case):
@@ -85,16 +93,15 @@ def test_every_hidden_state_is_within_1e_5_and_the_logits_within_1e_4(case):
         np.testing.assert_allclose(found[is_piece], expected[is_piece], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("penalty", [1.0, 1.3])
-def test_greedy_continuations_equal_those_of_transformers(case, penalty):
+def test_greedy_continuations_with_and_without_a_penalty_equal_those_of_transformers(case):
     model, arrays = case
     new_tokens = json.loads(str(arrays["metadata"]))["new_tokens"]
     for row in range(3):
-        expected = arrays[f"generated/{penalty}_{row}"]
         length = int((arrays["inputs/input_mask"][row] > 0).sum())
         prompt = arrays["inputs/input_word_ids"][row : row + 1, :length]
-        found = continued(model, prompt, length + new_tokens, repetition_penalty=penalty)
-        np.testing.assert_array_equal(found[0], expected)
+        for penalty in (1.0, 1.3):
+            found = continued(model, prompt, length + new_tokens, repetition_penalty=penalty)
+            np.testing.assert_array_equal(found[0], arrays[f"generated/{penalty}_{row}"], err_msg=f"{penalty}")
 
 
 @pytest.mark.parametrize("num_read", [1, 4, 11])
@@ -123,24 +130,30 @@ def test_places_of_the_last_layer_equal_those_of_the_whole_layer():
     np.testing.assert_allclose(some, np.take_along_axis(whole, positions[..., None], axis=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("execution", [UNCOMPILED, PARTS, STEP])
-def test_every_execution_gives_the_same_logits_and_gradients(execution):
+def loss_and_gradients(model, execution):
     batch = batch_of(random_ids())
 
-    def loss_and_gradients(execution):
-        def run():
-            with tf.GradientTape() as tape:
-                logits = model(batch, dropout_seed=tf.constant([1, 2]), heads_only=True, execution=execution)[
-                    "lm_logits"
-                ]
-                loss = tf.reduce_mean(tf.square(logits))
-            return loss, tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    def run():
+        with tf.GradientTape() as tape:
+            outputs = model(batch, dropout_seed=tf.constant([1, 2]), heads_only=True, execution=execution)
+            loss = tf.reduce_mean(tf.square(outputs["lm_logits"]))
+        return loss, tape.gradient(loss, [variable.value for variable in model.trainable_variables])
 
-        loss, gradients = tf.function(run, jit_compile=execution.compiles_all)()
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+    loss, gradients = tf.function(run, jit_compile=execution.compiles_all)()
+    return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
+
+@pytest.fixture(scope="module")
+def without_dropout():
+    """(model without dropout, its loss, its gradients), computed by plain ops."""
     model = make_pretrainer(CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), seed=3)
-    (loss, gradients), (expected, expected_gradients) = map(loss_and_gradients, (execution, PLAIN))
+    return model, *loss_and_gradients(model, PLAIN)
+
+
+@pytest.mark.parametrize("execution", [UNCOMPILED, PARTS, STEP])
+def test_every_execution_gives_the_same_logits_and_gradients(execution, without_dropout):
+    model, expected, expected_gradients = without_dropout
+    loss, gradients = loss_and_gradients(model, execution)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     for gradient, other in zip(gradients, expected_gradients, strict=True):
         np.testing.assert_allclose(gradient, other, atol=1e-4 * max(1.0, float(tf.reduce_max(abs(other)))))
@@ -191,13 +204,11 @@ def test_variables_have_the_listed_paths_and_shapes_and_survive_the_configuratio
 def test_a_draw_does_not_depend_on_the_other_rows_and_repeats_with_its_seed():
     model = make_pretrainer(CONFIG, seed=3)
     prompt = np.array([[2, 7, 9, 11], [2, 5, 0, 0], [2, 7, 9, 11]], np.int32)
-    together = continued(model, prompt, 15, temperature=1.5, top_p=0.9, seed=np.array([4, 5, 6], np.int32))
+    together = continued(model, prompt, 15, seed=[4, 5, 6], temperature=1.5, top_p=0.9)
     for row in range(3):
         alone = prompt[row : row + 1, : (prompt[row] > 0).sum()]
-        seed = np.array([4 + row], np.int32)
-        np.testing.assert_array_equal(
-            continued(model, alone, 15, temperature=1.5, top_p=0.9, seed=seed)[0], together[row]
-        )
+        found = continued(model, alone, 15, seed=[4 + row], temperature=1.5, top_p=0.9)
+        np.testing.assert_array_equal(found[0], together[row])
     assert (together[0] != together[2]).any() and (together[:, :1] == 2).all()
     assert not np.isin(together[:, 4:], [1, 2, 4]).any()
 
@@ -260,7 +271,7 @@ def test_an_unknown_architecture_and_a_pooler_are_refused():
 
 
 def test_keras_trains_it_with_fit():
-    model = make_pretrainer(CONFIG, seed=3)
+    model = make_pretrainer(CONFIG.replace(num_hidden_layers=1), seed=3)
     ids = random_ids(rows=8)
 
     class NextPiece(keras.Model):

@@ -91,13 +91,12 @@ def test_a_run_resumes_bit_for_bit(training_shards, make_workdir):
     model = WITH_DROPOUT.replace(architecture="gpt", num_hidden_layers=1)
     whole = make_workdir("whole", model, EVERY_CAUSAL_STEP)
     train(whole, training_shards)
-    for step in (1, 4):
-        part = f"{whole}-{step}"
-        shutil.copytree(whole, part)
-        for later in range(step + 1, STEPS + 1):
-            shutil.rmtree(checkpoint_of(part, later))
-        train(part, training_shards)
-        assert_same(part, whole)
+    part = f"{whole}-1"
+    shutil.copytree(whole, part)
+    for later in range(2, STEPS + 1):
+        shutil.rmtree(checkpoint_of(part, later))
+    train(part, training_shards)
+    assert_same(part, whole)
 
 
 def test_two_replicas_give_the_weights_of_one(training_shards, make_workdir):
