@@ -1,5 +1,6 @@
 """A tiny task over texts, and runs of it."""
 
+import contextlib
 import io
 import os
 import signal
@@ -13,6 +14,7 @@ from keras_bert_app.errors import Interrupted
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import finetuning_start
 from keras_bert_app.tasks.finetune import finetune
+from keras_bert_app.training import loop
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 GOOD, BAD = ("fine", "bright", "warm", "kind"), ("grim", "dull", "cold", "mean")
@@ -118,22 +120,33 @@ def launched(workdir, wanted, num_seeds=1, start=None):
     return figures, output.getvalue()
 
 
-def printed_at_start(workdir, wanted, start=None):
-    """The text that finetuning_start.launch prints before the first step, where a signal stops the run.
+@contextlib.contextmanager
+def stopped_at_start():
+    """Stops a fine-tuning run before its first step, which takes seconds to trace. Masked LM tuning runs to its end.
 
-    The step itself would take seconds to trace.
+    Yields the list of the models of the stopped runs.
     """
-    output = io.StringIO()
+    models, train = [], loop.train
 
     def stopped(training):
+        if not isinstance(training.run, FinetuningConfig):
+            return train(training)
+        models.append(training.model)
         raise Interrupted(signal.SIGTERM, 0, False)
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(Interrupted):
-        patched.setattr("keras_bert_app.training.loop.train", stopped)
+        patched.setattr(loop, "train", stopped)
+        yield models
+
+
+def at_start(workdir, wanted, start=None):
+    """(dict path -> array of the weights before the first step, text printed until then) of finetuning_start.launch."""
+    output = io.StringIO()
+    with stopped_at_start() as models:
         finetuning_start.launch(
             str(workdir), {**SETTINGS, **wanted}, 1, start or (wanted["init_checkpoint"], True, None, None), output
         )
-    return output.getvalue()
+    return {variable.path: variable.numpy() for variable in models[0].weights}, output.getvalue()
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app.errors import UserError
 from keras_bert_app.export.finetuned_export import export_finetuned
 from keras_bert_app.interop.load import load_pretrained
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.modeling.test_task_model import batch_of
-from tests.tasks import conftest
-from tests.tasks.conftest import BAD, CONFIG, GOOD, SETTINGS, VOCABULARY, launched, newest, sentence, weights_of
+from tests.tasks.conftest import (
+    BAD,
+    CONFIG,
+    GOOD,
+    SETTINGS,
+    VOCABULARY,
+    launched,
+    newest,
+    sentence,
+    stopped_at_start,
+    weights_of,
+)
 
 UNITS = 7
 TRANSLATION = {
@@ -43,11 +52,12 @@ TAGGING = {
     "keep_checkpoints": 9,
     "jit_compile": "none",
 }
-FEATURES = {"freeze_layers": -1, "bilstm_units": 3, "learning_rate": 1e-2}  # frozen vectors, as in the paper
-# Loads an export without this package.
+# Frozen vectors, as in the paper. Without a warm-up the first step already changes every weight of the head.
+FEATURES = {"freeze_layers": -1, "bilstm_units": 3, "learning_rate": 1e-2, "num_warmup_steps": 0}
+# Loads an export without this package, and without the packages that Keras would import if it found them.
 _ASK = """
 import json, sys
-sys.modules["keras_bert_app"] = sys.modules["pipelines"] = None
+sys.modules.update(dict.fromkeys(("keras_bert_app", "pipelines", "sklearn", "pandas", "matplotlib")))
 import tensorflow as tf
 import tensorflow_text
 answers = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](text=tf.constant(json.loads(sys.argv[2])))
@@ -56,23 +66,22 @@ print(json.dumps(answers["word_probabilities"].numpy().tolist()))
 
 
 def started(workdir, wanted, takes_weights=True, config=None):
-    """The model of a run before its first step. The step itself would take seconds to trace."""
-    models = []
-
-    def stopped(training):
-        models.append(training.model)
-        raise Interrupted(15, 0, False)
-
+    """The model of a run before its first step."""
     start = (None, False, config, VOCABULARY) if config else (wanted["init_checkpoint"], takes_weights, None, None)
-    with pytest.MonkeyPatch.context() as patched, pytest.raises(Interrupted):
-        patched.setattr("keras_bert_app.training.loop.train", stopped)
+    with stopped_at_start() as models:
         launched(workdir, wanted, start=start)
     return models[0]
 
 
-def untrained_translation(workdir, directory, **settings):
-    """The work directory of a translation run with a layer in its encoder, which has saved its first weights."""
-    model = started(workdir, {**TRANSLATION, "data_dir": directory, **settings}, config=CONFIG)
+def untrained_translation(workdir, directory, config=CONFIG, **settings):
+    """The work directory of a translation run that has saved random weights. A real run would take seconds to trace.
+
+    Random numbers are added to the first weights, because the first biases are all equal.
+    """
+    model = started(workdir, {**TRANSLATION, "data_dir": directory, **settings}, config=config)
+    generator = np.random.default_rng(7)
+    for variable in model.weights:
+        variable.assign_add(generator.normal(0.0, 0.05, variable.shape))
     variables = {variable.path: variable.value for variable in model.weights}
     for kind in ("step", "best"):
         checkpoints.save_variables(str(workdir), variables, 0, kind)
@@ -93,10 +102,8 @@ def parallel_dir(tmp_path_factory):
 @pytest.fixture(scope="module")
 def recurrent(tmp_path_factory, parallel_dir):
     """The work directory of a translation run whose encoder is an LSTM over embeddings. No test may change it."""
-    workdir = str(tmp_path_factory.mktemp("recurrent") / "run")
-    run = FinetuningConfig(**{**TRANSLATION, **RECURRENT, "data_dir": parallel_dir})
-    conftest.finetuned(workdir, CONFIG.replace(num_hidden_layers=0), run, VOCABULARY)
-    return workdir
+    directory = tmp_path_factory.mktemp("recurrent") / "run"
+    return untrained_translation(directory, parallel_dir, CONFIG.replace(num_hidden_layers=0), **RECURRENT)
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def run_config(data_dir):
 
 
 def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
-    """The best of 31 evaluations on 408 dev examples looks better than the baseline by chance."""
+    """The best of 16 evaluations on 408 dev examples looks better than the baseline by chance."""
     generator = np.random.default_rng(5)
     for name, count in (("train", 96), ("dev", 408)):
         lines = [f"{sentence(generator, '1')}\t{label}\n" for label in generator.choice(["0", "1"], count)]
@@ -78,24 +78,24 @@ def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
         tmp_path / "runs",
         {
             "data_dir": str(tmp_path),
-            "num_train_steps": 31,
+            "num_train_steps": 16,
             "eval_steps": 1,
             "global_batch_size": 32,
             "jit_compile": "none",
         },
-        num_seeds=3,
+        num_seeds=2,
         start=(None, False, CONFIG, VOCABULARY),
     )
-    assert figures["degenerate_seeds"] == [3, 4, 5]
+    assert figures["degenerate_seeds"] == [3, 4]
     for run in figures["runs"]:
-        assert run["num_evaluations"] == 31 and run["no_better_than_baseline"]
+        assert run["num_evaluations"] == 16 and run["no_better_than_baseline"]
         assert run["best"]["score"] >= run["last"]["score"]
         low, high = run["baseline"]["difference_interval"]
         assert low <= 0 <= high
         assert run["dev_examples"] + run["reported"]["examples"] == 408
     # Without the halves, a run would have reported the scores that chose the weights.
     assert np.mean([run["best"]["score"] for run in figures["runs"]]) > figures["mean"] + 0.03
-    assert output.count("is degenerate: no better than the baseline") == 3
+    assert output.count("is degenerate: no better than the baseline") == 2
 
 
 def test_a_test_file_is_scored_once_and_all_of_dev_chooses(table_dir, tmp_path):

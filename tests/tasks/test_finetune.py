@@ -25,7 +25,7 @@ from keras_bert_app.training import infeed, reporting, steps
 from keras_bert_app.training.optimizers import choice
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
-from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, newest, printed_at_start, run_on, weights_of
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, at_start, newest, run_on, weights_of
 from tests.training.conftest import two_replicas
 
 
@@ -163,21 +163,17 @@ def test_a_signal_saves_a_checkpoint_and_reports_its_step(table_dir, tmp_path, m
 def test_a_fine_tuned_run_as_a_start_gives_its_output_layer_if_task_and_labels_are_the_same(
     finished, table_dir, tmp_path
 ):
-    weights, lines = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
+    weights, _ = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
     assert weights.task == "sequence_classification" and weights.labels == ("0", "1")
-    figures, output = run_on(
-        tmp_path / "same",
-        table_dir,
-        initial=(weights, lines),
-        init_checkpoint=finished[0],
-        learning_rate=0.0,
-        num_train_steps=1,
+    ours, output = at_start(
+        tmp_path / "same", {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 1}
     )
-    assert figures["reported"] == finished[1]["reported"]
+    best = weights_of(checkpoints.best_checkpoints(finished[0])[-1])
+    assert ours.keys() == best.keys() and all(np.array_equal(ours[path], tensor) for path, tensor in best.items())
     assert "from scratch" not in output and "reinitialized" not in output
     other = dataclasses.replace(weights, labels=("no", "yes"))
     load.write_weights(other, "workdir", str(tmp_path / "start"))
-    output = printed_at_start(
+    _, output = at_start(
         tmp_path / "other", {"data_dir": table_dir, "init_checkpoint": str(tmp_path / "start"), "num_train_steps": 1}
     )
     assert "from scratch, seed 3: classifier" in output and "left out: the output layer" in output
@@ -271,23 +267,15 @@ def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
 
 def test_reinit_layers_replaces_the_highest_layers_and_the_pooler_and_nothing_else(table_dir, tmp_path):
     config = CONFIG.replace(num_hidden_layers=3)
-    initial = dataclasses.replace(make_weights(config.replace(vocab_size=13)), vocabulary=None)
+    initial = make_weights(config.replace(vocab_size=13))
     words = np.random.default_rng(1).normal(0.0, 0.1, (config.vocab_size, config.hidden_size)).astype(np.float32)
-    initial = dataclasses.replace(
-        initial, config=config, tensors={**initial.tensors, "encoder/embeddings/word_embeddings": words}
-    )
-    _, output = run_on(
-        tmp_path / "run",
-        table_dir,
-        config,
-        initial=(initial, []),
-        init_checkpoint="random",
-        learning_rate=0.0,
-        num_train_steps=1,
-        reinit_layers=2,
-    )
+    tensors = {path: tensor for path, tensor in initial.tensors.items() if path.startswith("encoder/")}
+    tensors["encoder/embeddings/word_embeddings"] = words
+    initial = dataclasses.replace(initial, config=config, tensors=tensors, vocabulary=VOCABULARY)
+    load.write_weights(initial, "workdir", str(tmp_path / "start"))
+    wanted = {"data_dir": table_dir, "init_checkpoint": str(tmp_path / "start"), "reinit_layers": 2}
+    final_weights, output = at_start(tmp_path / "run", wanted)
     assert "reinitialized: encoder/layer_1, encoder/layer_2, encoder/pooler" in output
-    final_weights = weights_of(newest(str(tmp_path / "run")))
     kept, new = set(), set()
     for path, tensor in final_weights.items():
         is_same = np.array_equal(tensor, initial.tensors.get(path))

@@ -20,7 +20,7 @@ from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import finetuning_start, keyword_start, registry, scoring, transfer
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
-from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest, printed_at_start
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, at_start, launched, newest, stopped_at_start, weights_of
 
 
 def test_seeds_run_in_turn_from_an_encoder_tuned_on_the_texts_and_a_second_launch_trains_nothing(
@@ -55,7 +55,7 @@ def test_masked_lm_tuning_keeps_the_weights_that_it_does_not_train_and_begins_af
         "data_dir": table_dir,
         "init_checkpoint": finished[0],
         "num_train_steps": 1,
-        "learning_rate": 0.0,
+        "learning_rate": 1e-3,
         "mlm_tuning_steps": 1,
     }
     shutil.copytree(table_dir, tmp_path / "data")
@@ -63,56 +63,54 @@ def test_masked_lm_tuning_keeps_the_weights_that_it_does_not_train_and_begins_af
     with pytest.raises(UserError, match="task classification expects dev.tsv"):
         launched(tmp_path / "run", {**wanted, "data_dir": str(tmp_path / "data")})
     assert not os.path.exists(tmp_path / "run" / "mlm_tuning")
-    _, output = launched(tmp_path / "run", wanted)
+    ours, output = at_start(tmp_path / "run", wanted)
     assert "tuned by 1 steps of masked LM" in output and "from scratch, seed 3: masked_lm" in output
-    ours, theirs = (
-        checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
-        for directory in (tmp_path / "run", finished[0])
-    )
+    tuned, theirs = weights_of(newest(str(tmp_path / "run" / "mlm_tuning" / "run"))), weights_of(newest(finished[0]))
     for path in ("encoder/pooler/kernel", "classifier/kernel"):
         np.testing.assert_array_equal(ours[path], theirs[path])
+    np.testing.assert_array_equal(ours["encoder/layer_0/output/kernel"], tuned["encoder/layer_0/output/kernel"])
+    assert not np.array_equal(ours["encoder/layer_0/output/kernel"], theirs["encoder/layer_0/output/kernel"])
     # The error names the learning rate, but not the seed, because all seeds start from one masked LM.
     shutil.copytree(tmp_path / "run" / "mlm_tuning", tmp_path / "seeds" / "mlm_tuning")
     with pytest.raises(UserError, match="was tuned with other learning_rate; give another --workdir"):
-        launched(tmp_path / "seeds", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
+        launched(tmp_path / "seeds", {**wanted, "learning_rate": 2e-3, "seed": 9}, num_seeds=2)
 
 
 def test_a_start_of_another_task_gives_its_encoder_and_a_start_of_several_seeds_gives_the_best_run(
     finished, table_dir, tmp_path
 ):
-    wanted = {"data_dir": table_dir, "num_train_steps": 1, "learning_rate": 0.0}
+    wanted = {"data_dir": table_dir, "num_train_steps": 1}
     workdir = tmp_path / "seeds"
     shutil.copytree(finished[0], workdir / "seed-3")
     values = {"metric": "accuracy", "runs": [{"seed": 3, "best": {"score": 0.9}}, {"seed": 4, "failed": "step 1"}]}
     (workdir / "results.json").write_text(json.dumps(values), encoding="utf-8")
-    figures, output = launched(tmp_path / "same", {**wanted, "init_checkpoint": str(workdir)})
-    assert figures["reported"] == finished[1]["reported"] and "left out: the output layer" not in output
+    ours, output = at_start(tmp_path / "same", {**wanted, "init_checkpoint": str(workdir)})
+    best = weights_of(checkpoints.best_checkpoints(finished[0])[-1])
+    assert ours.keys() == best.keys() and all(np.array_equal(ours[path], tensor) for path, tensor in best.items())
+    assert "left out: the output layer" not in output
     assert "kept: the output layer, of the same kind and labels (0, 1)" in output
     config = workdir / "seed-3" / "config.json"
     config.write_text(
         config.read_text(encoding="utf-8").replace('"task": "classification"', '"task": "sst-2"'), encoding="utf-8"
     )
-    output = printed_at_start(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
+    _, output = at_start(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
     assert "left out: the output layer, of task sst-2" in output and "from scratch, seed 3: classifier" in output
 
 
 def test_a_head_that_no_other_library_knows_is_kept_if_the_task_and_the_head_are_the_same(table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "num_train_steps": 2, "pooling": "mean", "layers": "scalar_mix", "bilstm_units": 5}
-    figures, _ = launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
-    wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1, "learning_rate": 0.0}
-    again, output = launched(tmp_path / "same", {**wanted, "classifier_dropout": 0.3})
-    assert again["reported"] == figures["reported"] and "from scratch" not in output and "left out" not in output
-    ours, theirs = (
-        checkpoints.read_tensors(checkpoints.best_checkpoints(str(tmp_path / name))[-1])[0]
-        for name in ("same", "first")
-    )
+    launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
+    wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1}
+    ours, output = at_start(tmp_path / "same", {**wanted, "classifier_dropout": 0.3})
+    assert "from scratch" not in output and "left out" not in output
+    theirs = weights_of(checkpoints.best_checkpoints(str(tmp_path / "first"))[-1])
     assert ours.keys() == theirs.keys() and all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
-    output = printed_at_start(tmp_path / "other", {**wanted, "pooling": "max"})
+    _, output = at_start(tmp_path / "other", {**wanted, "pooling": "max"})
     assert (
         "left out: the output layer, of another kind (0, 1)" in output
         and "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
     )
-    output = printed_at_start(tmp_path / "lower", {**wanted, "encoder_layers": 0})
+    _, output = at_start(tmp_path / "lower", {**wanted, "encoder_layers": 0})
     assert "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
 
 
@@ -155,14 +153,9 @@ def test_a_finished_run_continues_with_more_epochs(finished, table_dir, tmp_path
     )
 
 
-def test_a_setting_that_changes_on_resume_is_kept_for_later_resumes(finished, table_dir, tmp_path, monkeypatch):
+def test_a_setting_that_changes_on_resume_is_kept_for_later_resumes(finished, table_dir, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
-
-    def stopped(training):
-        raise Interrupted(signal.SIGTERM, 0, False)
-
-    with monkeypatch.context() as context, pytest.raises(Interrupted):
-        context.setattr("keras_bert_app.training.loop.train", stopped)
+    with stopped_at_start():
         launched(tmp_path / "run", {"num_train_epochs": 6.0, "data_dir": table_dir}, start=(None, False, None, None))
     notes = json.loads((tmp_path / "run" / "config.json").read_text())
     assert notes["finetuning"]["num_train_steps"] == 72 and notes["labels"] == ["0", "1"]
@@ -187,17 +180,13 @@ def test_a_random_start_has_the_shape_of_an_encoder_and_none_of_its_weights(fini
         "data_dir": table_dir,
         "init_checkpoint": finished[0],
         "num_train_steps": 1,
-        "learning_rate": 0.0,
         "seed": 8,
         "mlm_tuning_steps": 1,
     }
-    _, output = launched(tmp_path / "run", wanted, start=(finished[0], False, None, None))
+    ours, output = at_start(tmp_path / "run", wanted, start=(finished[0], False, None, None))
     # The masked LM starts with random weights, and the task starts with the weights of the masked LM.
     assert "parameters; from scratch, seed 8" in output and "weights from workdir" in output
-    ours, theirs = (
-        checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
-        for directory in (tmp_path / "run", finished[0])
-    )
+    theirs = weights_of(newest(finished[0]))
     assert ours.keys() == theirs.keys()
     assert not np.array_equal(ours["encoder/layer_0/output/kernel"], theirs["encoder/layer_0/output/kernel"])
 

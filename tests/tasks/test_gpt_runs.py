@@ -11,7 +11,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.tasks.scoring import FinetunedRun
-from tests.tasks.conftest import CONFIG, VOCABULARY, launched, newest, run_on, weights_of
+from tests.tasks.conftest import CONFIG, VOCABULARY, at_start, launched, newest, run_on, weights_of
 
 GPT = CONFIG.replace(architecture="gpt")
 
@@ -37,10 +37,13 @@ def test_a_gpt_learns_a_classification_and_answers_again_from_its_directory(tabl
 
 def test_its_language_model_is_tuned_on_the_texts_of_the_task_first(pretrained, table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 1, "mlm_tuning_steps": 2}
-    _, output = launched(tmp_path / "run", wanted)
+    weights, output = at_start(tmp_path / "run", wanted)
     assert "tuned by 2 steps of causal LM" in output and "from scratch, seed 3: classifier" in output
     with open(tmp_path / "run" / "mlm_tuning" / "run" / "config.json", encoding="utf-8") as file:
         assert json.load(file)["pretraining"]["language_model"] == "causal"
+    tuned, path = weights_of(newest(tmp_path / "run" / "mlm_tuning" / "run")), "encoder/layer_0/output/kernel"
+    np.testing.assert_array_equal(weights[path], tuned[path])
+    assert not np.array_equal(tuned[path], weights_of(newest(pretrained))[path])
 
 
 def test_a_gpt_cannot_be_the_encoder_of_a_translation(table_dir, tmp_path):
