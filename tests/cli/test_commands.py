@@ -12,6 +12,7 @@ import time
 import pytest
 
 from keras_bert_app.cli.common.flag_groups import BY_VERB
+from keras_bert_app.runs import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[2]
 VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem != "__init__")
@@ -90,7 +91,7 @@ def test_commands_alone_make_an_exported_model_from_a_text(run, texts, tmp_path)
     assert_refused(run("fill_mask", f"--saved_model={tmp_path}/none", "[MASK]"), "no SavedModel there")
 
 
-def test_ctrl_c_saves_the_run_and_workdir_alone_resumes_it(run, texts, tmp_path):
+def test_ctrl_c_saves_the_run_at_the_step_that_the_error_names(texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
         command(
@@ -101,6 +102,9 @@ def test_ctrl_c_saves_the_run_and_workdir_alone_resumes_it(run, texts, tmp_path)
                 "--log_steps=5",
                 "--jit_compile=none",
                 "--num_hidden_layers=1",
+                "--hidden_size=16",
+                "--num_attention_heads=1",
+                "--intermediate_size=16",
                 "--holdout_fraction=0",
             )
         ),
@@ -117,9 +121,9 @@ def test_ctrl_c_saves_the_run_and_workdir_alone_resumes_it(run, texts, tmp_path)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGINT and "saved; the same command continues" in errors
-    step = errors.split("after step ")[1].split(",")[0]
-    resumed = run("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
-    assert resumed.returncode == 0 and f"resumed at step {step} " in resumed.stdout
+    step = int(errors.split("after step ")[1].split(",")[0])
+    newest = checkpoints.list_checkpoints(str(workdir))[-1]
+    assert step >= 1 and checkpoints.read_manifest(newest)["step"] == step
 
 
 @pytest.mark.parametrize("verb", VERBS)

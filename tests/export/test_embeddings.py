@@ -14,7 +14,7 @@ from keras_bert_app.export.sentence_vectors import Pooling
 from keras_bert_app.interop import load, own_layout
 from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.vectors import embedding
-from tests.export.small_model import ONE_LAYER, TEXTS, TOKENIZER, WEIGHTS, rows_of
+from tests.export.small_model import ONE_LAYER, TEXTS, TOKENIZER, TWO_LAYERS, WEIGHTS, rows_of
 from tests.export.test_export import run_python
 from tests.interop.huggingface.test_sentence_transformers_files import write as write_modules
 
@@ -157,7 +157,7 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch(live):
     "weights, how",
     [
         (ONE_LAYER, Pooling("mean_max", layer=-1, normalize=True)),
-        (WEIGHTS, Pooling("first_last", pool_special_tokens=True)),
+        (TWO_LAYERS, Pooling("first_last", pool_special_tokens=True)),
     ],
     ids=["mean_max", "first_last"],
 )
