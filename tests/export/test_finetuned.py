@@ -149,9 +149,12 @@ def test_scores_and_tuned_values_are_ignored_if_they_belong_to_other_weights(exp
 def test_a_program_in_c_gets_the_same_probabilities(exported, tmp_path):
     directory = saved_models.find(exported[1])
     program = tmp_path / "ask"
+    # The default linker takes five times as long to read TensorFlow's library of a gigabyte.
+    linker = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
     subprocess.run(
         [
             "gcc",
+            *linker,
             "-o",
             str(program),
             str(pathlib.Path(__file__).with_name("ask_saved_model.c")),
