@@ -22,6 +22,7 @@ VERBS = {
     },
     "train": {
         "estimate": "estimate memory, time and cost of a pre-training before you start it",
+        "learn_vectors": "learn a vector for each word of a text",
         "pretrain": "pre-train a BERT or a GPT on text",
         "finetune": "fine-tune a model on a task with labelled examples",
         "launch_workers": "run a training command as several processes on this machine",
@@ -33,6 +34,8 @@ VERBS = {
         "fill_mask": "fill in the [MASK]s of a text",
         "generate": "continue a text",
         "embed": "compute vectors of texts",
+        "learn_vectors": "learn a vector for each word of a text",
+        "nearest_words": "show the nearest words of words, and score analogies",
         "search": "find the texts that are nearest to a query",
         "analyze": "look into an encoder, from attention maps to probes",
     },

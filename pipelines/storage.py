@@ -117,6 +117,11 @@ def remove_tree(path: str | os.PathLike) -> None:
     _gfile().rmtree(str(path)) if is_remote(path) else shutil.rmtree(path)
 
 
+def remove_file(path: str | os.PathLike) -> None:
+    """Removes a file."""
+    _gfile().remove(str(path)) if is_remote(path) else os.remove(path)
+
+
 def open_file(path: str | os.PathLike, mode: str = "rb") -> Any:
     """Opens a file for reading or writing bytes.
 
@@ -185,7 +190,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[Any]:
             os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(Exception):
-            _gfile().remove(temporary) if is_remote(path) else os.remove(temporary)
+            remove_file(temporary)
         raise
 
 

@@ -88,6 +88,7 @@ LAYERS = [
             "model_garden_config model_garden_layout model_garden_names model_garden_reference"
         ),
         "keras_bert_app.interop.reference": "reference_answers reference_process",
+        "keras_bert_app.vectors.static": "learning_options unknown_words word_vector_files",
     },
     # training
     {
@@ -141,13 +142,17 @@ LAYERS = [
             "endings feature_vectors grammar_heads head_importance head_pruning minimal_pairs structural_probe "
             "surprise word_senses"
         ),
-        "keras_bert_app.vectors": "embedding nearest plain_rows text_embedder text_sources vector_files",
+        "keras_bert_app.vectors": (
+            "embedding learning_text nearest plain_rows text_embedder text_sources vector_files vector_learning "
+            "word_relations"
+        ),
     },
     # commands
     {
         "keras_bert_app.cli": (
             "analyze ask check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
-            "generate inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
+            "generate inspect_data launch_workers learn_vectors learn_vocab nearest_words predict prepare_corpus "
+            "pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

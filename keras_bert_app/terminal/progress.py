@@ -88,11 +88,15 @@ class Progress:
         total: int. The number of units.
         work: float. The cost of all units together, in any measure. The estimate of the remaining time uses the cost.
         stream: TextIO. The output.
+
+    Attributes:
+        note: str. The end of the line, such as the newest loss. The caller may change it.
     """
 
     def __init__(self, unit: str, total: int, work: float, stream: TextIO):
         self.unit, self.total, self.work = unit, total, work
         self.count = self.worked = 0
+        self.note = ""
         self.line = LiveLine(stream)
         self.started = time.monotonic()
 
@@ -109,7 +113,7 @@ class Progress:
     def _text(self) -> str:
         seconds = time.monotonic() - self.started
         left = seconds * (self.work - self.worked) / max(self.worked, 1)
-        return counted(self.count, self.total, self.unit, seconds, left)
+        return counted(self.count, self.total, self.unit, seconds, left) + self.note
 
     def end(self) -> float:
         """Removes the line from the terminal.

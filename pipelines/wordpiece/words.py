@@ -107,12 +107,19 @@ def word_batches(text_batches: Iterable, do_lower_case: bool) -> Iterator[list[b
     Yields:
         list of bytes.
     """
-    for texts in _rebatched(text_batches):
+    for texts in rebatched(text_batches):
         yield split_words(texts, do_lower_case).flat_values.numpy().tolist()
 
 
-def _rebatched(text_batches):
-    """Joins lists of strings into larger batches, which need fewer calls; tensors stay unchanged."""
+def rebatched(text_batches: Iterable) -> Iterator:
+    """Joins lists of strings into larger batches, which need fewer calls; tensors stay unchanged.
+
+    Args:
+        text_batches: iterable of string tensors [n] or lists of strings.
+
+    Yields:
+        string tensor or list of strings.
+    """
     batch, size = [], 0
     for texts in text_batches:
         if not isinstance(texts, (list, tuple)):
