@@ -5,6 +5,6 @@ The module imports nothing, so that command-line flags can list the names at onc
 
 FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextractor")
 SEGMENTERS = ("none", "jieba")
-LANGUAGE_MODELS = ("masked", "causal")
+LANGUAGE_MODELS = ("masked", "causal", "bidirectional")
 OBJECTIVES = ("nsp", "sop", "none")
 MASKINGS = ("piece", "whole_word", "span", "lexicon", "segmented")

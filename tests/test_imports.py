@@ -19,7 +19,8 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config pretraining_config text_to_text_options training_config weight_shapes"
+            "bert_config finetuning_config lstm_config pretraining_config text_to_text_options training_config "
+            "weight_shapes"
         ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
@@ -59,8 +60,9 @@ LAYERS = [
     # models; serving needs only SavedModels
     {
         "keras_bert_app.modeling": (
-            "architectures attention backend cross_attention embeddings encoder execution gpt_encoder heads "
-            "keras_contract language_model layers lstm mask_scores pretrainer rnn_decoder task_model task_models "
+            "architectures attention backend carried_states character_vectors cross_attention embeddings encoder "
+            "execution gpt_encoder heads keras_contract language_model layers lstm lstm_encoder lstm_language_model "
+            "mask_scores pretrainer rnn_decoder task_model task_models "
             "text_decoding text_generation text_to_text_model transformer_decoder"
         ),
         "keras_bert_app.serving": (

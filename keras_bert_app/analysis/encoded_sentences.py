@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis.encoders import Subject, require_layers
+from keras_bert_app.analysis.encoders import Subject, require_attention
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.features import RowBuilder, piece_ids
@@ -104,12 +104,12 @@ def encode_rows(subject: Subject, rows: list[tuple], with_attention: bool = Fals
         Encoded.
 
     Raises:
-        UserError: with_attention is set, and the encoder has no layer or has pruned heads.
+        UserError: with_attention is set, and the encoder has no attention or has pruned heads.
     """
     if with_attention and subject.config.num_heads_by_layer:
         raise UserError("the model was pruned, and its layers have different numbers of heads; give the whole model")
     if with_attention:
-        require_layers(subject.config)
+        require_attention(subject.config)
     lengths = np.array([row_length(row) for row in rows], np.int64)
     longest, heads = (
         subject.config.max_position_embeddings,

@@ -58,6 +58,11 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
         log(line)
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt next to its weights")
+    if not weights.config.has_equal_layers:
+        raise UserError(
+            f"{weights.origin}: its LSTM layers have different widths, and analyses compare layers of one width; give "
+            "an LSTM with projections (--config=elmo), a gpt or a bert"
+        )
     model = load.build_model(weights)
     return Subject(
         name_of(path),
@@ -79,6 +84,20 @@ def require_layers(config: BertConfig) -> None:
     """
     if not config.num_hidden_layers:
         raise UserError("the encoder has embeddings and no layer (--encoder_layers=0); give a model with layers")
+
+
+def require_attention(config: BertConfig) -> None:
+    """Checks that an encoder has layers with attention.
+
+    Args:
+        config: BertConfig.
+
+    Raises:
+        UserError: the encoder has embeddings alone, or LSTMs.
+    """
+    require_layers(config)
+    if config.architecture == "lstm_lm":
+        raise UserError("an LSTM has no attention; give a model of architecture bert or gpt")
 
 
 def require_segments(config: BertConfig, what: str) -> None:
@@ -140,4 +159,7 @@ def untrained(subject: Subject, seed: int = 0) -> Subject:
     Returns:
         Subject.
     """
-    return Subject(f"untrained (seed {seed})", make_encoder(subject.config, seed=seed), subject.tokenizer)
+    encoder = make_encoder(subject.config, seed=seed)
+    for weight, given in zip(encoder.non_trainable_weights, subject.encoder.non_trainable_weights, strict=True):
+        weight.assign(given)  # the characters of pieces, which no run trains
+    return Subject(f"untrained (seed {seed})", encoder, subject.tokenizer)

@@ -72,7 +72,7 @@ def load(subject: encoders.Subject | None, options: Options, log: Callable[[str]
     """
     check(options)
     if subject is not None:
-        encoders.require_layers(subject.config)
+        encoders.require_attention(subject.config)
     task = Tuned(options) if options.workdir else _masked_lm(subject, options)
     for line in task.remarks:
         log(line)
@@ -170,7 +170,7 @@ class Tuned:
     def __init__(self, options: Options):
         # Always float32, because the states of pruned and whole models may differ by 1e-5 at most.
         self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
-        encoders.require_layers(finetuned.model.config)
+        encoders.require_attention(finetuned.model.config)
         self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)
         self.origin = encoders.origin_of(
             f"fine-tuned run {finetuned.checkpoint}",

@@ -1,4 +1,4 @@
-"""Pre-trains a BERT (masked language model and next-sentence prediction), or a GPT, on text files.
+"""Pre-trains a BERT (masked language model and next-sentence prediction), a GPT, or LSTMs, on text files.
 
 To train for half an hour on your text:
 python -m keras_bert_app.cli.pretrain --recipe=small_budget --train_minutes=30 --input_files='texts/*.txt' \\
@@ -28,6 +28,7 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, config_flags, flag_groups, written_places
 from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.config.lstm_config import LSTM_SIZES
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
@@ -42,11 +43,21 @@ from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, pars
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
-_CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
+_CONFIG = flags.DEFINE_string(
+    "config",
+    "",
+    f"A published size ({', '.join(SIZES)}), a size of LSTMs ({', '.join(LSTM_SIZES)}) or a bert_config.json.",
+)
 _RECIPE = flags.DEFINE_string("recipe", "", f"Recipe that sets other defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
     dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
 )
+
+# Architecture -> flag without a meaning for it -> the reason.
+_NOT_READ = {
+    "gpt": dict.fromkeys(("is_causal", "type_vocab_size"), "a gpt is always causal and has no segments"),
+    "lstm_lm": dict.fromkeys(("is_causal", "layer_norm_eps"), "an LSTM has no mask of attention and no LayerNorm"),
+}
 
 _given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # the vocabulary decides it
 
@@ -108,11 +119,11 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
             "make a vocabulary with learn_vocab"
         )
     model_config = _wanted_model(vocabulary, existing, recipe, wanted, initial and initial[0].config)
-    for name in ("is_causal", "type_vocab_size"):
-        if name in _given_for_model() and model_config and model_config.architecture == "gpt":
-            raise UserError(f"--{name}: a gpt is always causal and has no segments; leave --{name} out")
+    for name, reason in _NOT_READ.get(model_config.architecture if model_config else "", {}).items():
+        if name in _given_for_model():
+            raise UserError(f"--{name}: {reason}; leave --{name} out")
     if model_config is None:
-        raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
+        raise UserError(f"--config is missing; name one of {', '.join((*SIZES, *LSTM_SIZES))}, or a bert_config.json")
     if initial:
         _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
     if _VOCAB_FILE.value:
@@ -176,7 +187,7 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
         vocab_size = len(parse_vocabulary(vocabulary)[0])
     if not name:
         return earlier.replace(**changes) if earlier else None
-    if name in SIZES:
+    if name in SIZES or name in LSTM_SIZES:
         return BertConfig.of_size(name, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
     if "." not in os.path.basename(name) and not storage.exists(name):
         BertConfig.of_size(name)  # the error names the nearest size

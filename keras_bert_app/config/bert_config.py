@@ -109,7 +109,11 @@ _LARGEST_SIZE = 100_000_000
 # The parts of models for pre-training. Every published checkpoint has the encoder; the other parts may be missing.
 PARTS = ("encoder", "pooler", "masked_lm", "next_sentence", "language_model")
 # Architecture -> the parts that its models can have.
-_PARTS_OF = {"bert": PARTS[:4], "gpt": ("encoder", "language_model")}
+_PARTS_OF = {
+    "bert": PARTS[:4],
+    "gpt": ("encoder", "language_model"),
+    "lstm_lm": ("encoder", "language_model"),
+}
 ARCHITECTURES = tuple(_PARTS_OF)
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
@@ -150,7 +154,8 @@ class BertConfig:
         is_causal: whether a token attends only to itself and to earlier tokens. BERT is not causal. The value
             True gives the baseline "LTR" of Devlin et al. 2018, section 5.1.
         architecture: one of ARCHITECTURES. "gpt" is the Transformer that reads from left to right, with LayerNorm
-            before each sub-layer (Radford et al. 2019, section 2.3). It is causal and has no segments.
+            before each sub-layer (Radford et al. 2019, section 2.3). It is causal and has no segments. "lstm_lm" is an
+            LSTM; see lstm_config.LstmConfig.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -174,11 +179,18 @@ class BertConfig:
     is_causal: bool = False
     architecture: str = "bert"
 
+    OWN_ARCHITECTURES = ("bert", "gpt")  # LstmConfig has the keys of the other one
+
     def __post_init__(self):
         if self.architecture not in ARCHITECTURES:
             raise UserError(
                 f"config architecture {repr(self.architecture)[:80]} is not known: "
                 f"{nearest(str(self.architecture), ARCHITECTURES)}"
+            )
+        if self.architecture not in self.OWN_ARCHITECTURES:
+            raise UserError(
+                f"config architecture {self.architecture!r}: an LSTM has other sizes than a Transformer; leave out "
+                "--architecture, and name the sizes by --config, such as elmo_tiny or awd_lstm_tiny for an LSTM"
             )
         if self.architecture == "gpt":
             object.__setattr__(self, "is_causal", True)
@@ -228,9 +240,31 @@ class BertConfig:
         return self.num_heads_by_layer or (self.num_attention_heads,) * self.num_hidden_layers
 
     @property
+    def language_model(self) -> str:
+        """What a model of this architecture learns, one of pipelines.choices.LANGUAGE_MODELS."""
+        if self.architecture == "bert":
+            return "masked"
+        return "causal" if self.is_causal else "bidirectional"
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The parts that a model of this architecture can have, some of PARTS."""
         return _PARTS_OF[self.architecture]
+
+    @property
+    def direction_size(self) -> int:
+        """The width of a state that reads in one direction: hidden_size, but half of it for two LSTMs."""
+        return self.hidden_size
+
+    @property
+    def has_equal_layers(self) -> bool:
+        """Whether the states of all layers have the width hidden_size, so that they can be mixed or left out."""
+        return True
+
+    @property
+    def has_tied_table(self) -> bool:
+        """Whether the output layer of a language model multiplies with the table of pieces."""
+        return self.tie_word_embeddings
 
     @property
     def head_size(self) -> int:
@@ -253,6 +287,10 @@ class BertConfig:
             UserError: the size is unknown.
         """
         sizes = SIZES | TRANSFORMER_SIZES
+        if size.startswith(("elmo", "awd")):
+            from keras_bert_app.config.lstm_config import LstmConfig  # a subclass of this class
+
+            return LstmConfig.of_size(size, **overrides)
         if size not in sizes:
             raise UserError(f"config {size!r} is not a published size: {nearest(size, sizes)}")
         layers, hidden, heads = sizes[size]
@@ -280,6 +318,10 @@ class BertConfig:
         Raises:
             UserError: a key is unknown (the message names the nearest one), or a value means another architecture.
         """
+        if values.get("architecture") == "lstm_lm" and cls is BertConfig:
+            from keras_bert_app.config.lstm_config import LstmConfig  # a subclass of this class
+
+            return LstmConfig.from_dict({"hidden_act": "tanh", **values})
         for key, required in {**_REQUIRED_VALUES, "model_type": values.get("architecture", "bert")}.items():
             if values.get(key, required) != required:
                 raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}")

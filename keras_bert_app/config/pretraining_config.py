@@ -35,9 +35,15 @@ class PretrainingConfig(TrainingConfig):
     holdout_fraction: float = field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
     language_model: str = field(
         "masked",
-        "What the model learns: to predict masked pieces from both sides (masked, for --architecture=bert), or each "
-        "piece from the pieces before it (causal, for --architecture=gpt).",
+        "What the model learns: to predict masked pieces from both sides (masked, for --architecture=bert), each piece "
+        "from the pieces before it (causal, for --architecture=gpt and --config=awd_lstm), or each piece from those "
+        "before it and from those after it (bidirectional, for --config=elmo).",
         choices=LANGUAGE_MODELS,
+    )
+    carry_state: bool = field(
+        True,
+        "Each row of a batch continues the row of the batch before, and an LSTM goes on from the state after that row. "
+        "Otherwise rows are in random order and begin with a zero state.",
     )
     max_seq_length: int = field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)
     max_predictions_per_seq: int = field(
@@ -116,6 +122,7 @@ class PretrainingConfig(TrainingConfig):
     }
     ONLY_WITH = TrainingConfig.ONLY_WITH | {
         "max_ngram": ("masking", ("span",)),
+        "carry_state": ("language_model", ("causal", "bidirectional")),
         **dict.fromkeys(
             (
                 "max_predictions_per_seq",
@@ -160,7 +167,7 @@ class PretrainingConfig(TrainingConfig):
         if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
             # The number is rounded up, so that a full row has a slot for every token to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
-        if self.language_model == "causal":
+        if self.language_model != "masked":
             changes["sentence_objective"] = "none"
         changes["num_warmup_steps"] = self.resolved_warmup_steps(self.num_train_steps)
         return dataclasses.replace(self, **changes)
@@ -184,9 +191,17 @@ class PretrainingConfig(TrainingConfig):
 
         Without sentence pairs, no loss trains a pooler, so that the model has none.
         """
-        if self.language_model == "causal":
+        if self.language_model != "masked":
             return ("encoder", "language_model")
         return ("encoder", "masked_lm") if self.sentence_objective == "none" else PARTS
+
+    def carries_state(self, model_config: BertConfig) -> bool:
+        """Whether the run carries states of LSTMs from batch to batch.
+
+        Args:
+            model_config: BertConfig of the model.
+        """
+        return self.carry_state and model_config.architecture == "lstm_lm"
 
     def parts_not_needed(self) -> tuple[str, ...]:
         """The parts that --init_checkpoint may lack.
@@ -197,11 +212,19 @@ class PretrainingConfig(TrainingConfig):
 
     def checked_against(self, model_config: BertConfig) -> "PretrainingConfig":
         super().checked_against(model_config)
-        learned, architecture = self.language_model, model_config.architecture
-        if learned != (fitting := "causal" if architecture == "gpt" else "masked"):
+        fitting, architecture = model_config.language_model, model_config.architecture
+        if self.language_model != fitting:
+            others = {"causal": "gpt", "masked": "bert"} if architecture in ("bert", "gpt") else {}
+            other = others.get(self.language_model)
             raise UserError(
-                f"--language_model={learned}: does not fit a model of architecture {architecture}; give "
-                f"--language_model={fitting}, or --architecture={'gpt' if learned == 'causal' else 'bert'}"
+                f"--language_model={self.language_model}: does not fit a model of architecture {architecture}"
+                f"{' with two directions' * (fitting == 'bidirectional')}; give --language_model={fitting}"
+                + (f", or --architecture={other}" if other else ", or another --config")
+            )
+        if self.carries_state(model_config) and len(self.corpus_dir) > 1:
+            raise UserError(
+                f"--corpus_dir={','.join(self.corpus_dir)}: rows of several corpora are mixed, so no row continues "
+                "another one; add --nocarry_state, or give one corpus"
             )
         if self.max_predictions_per_seq > self.max_seq_length:
             raise UserError(
@@ -232,6 +255,7 @@ _DATA_NAMES = frozenset(
         "mask_token_rate",
         "random_token_rate",
         "dupe_factor",
+        "carry_state",
         "global_batch_size",
         "batch_ramp_steps",
         "length_ramp_steps",

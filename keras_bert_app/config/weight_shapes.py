@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.lstm_config import NUM_CHARACTERS
 
 
 def shapes(config: BertConfig, parts: Collection[str] = PARTS) -> dict[str, tuple[int, ...]]:
@@ -15,7 +16,7 @@ def shapes(config: BertConfig, parts: Collection[str] = PARTS) -> dict[str, tupl
     Returns:
         dict path -> shape, in the order of the model's variables.
     """
-    all_shapes = {"bert": _bert, "gpt": _gpt}[config.architecture](config)
+    all_shapes = {"bert": _bert, "gpt": _gpt, "lstm_lm": _lstm}[config.architecture](config)
     return {path: shape for path, shape in all_shapes.items() if part_of(path) in parts}
 
 
@@ -61,6 +62,44 @@ def _gpt(config):
     if not config.tie_word_embeddings:
         all_shapes["language_model/output_embeddings"] = (config.vocab_size, hidden)
     return all_shapes
+
+
+def _lstm(config):
+    all_shapes, size = {**_embeddings_of_lstm(config)}, config.direction_size
+    input_size = size
+    for number in range(config.num_hidden_layers):
+        units, output_size = config.units(number), config.output_size(number)
+        for direction in ("forward", "backward")[: config.num_directions]:
+            path = f"encoder/layer_{number}/{direction}"
+            all_shapes[f"{path}_kernel"] = (input_size, 4 * units)
+            all_shapes[f"{path}_recurrent_kernel"] = (output_size, 4 * units)
+            if config.has_projection:
+                all_shapes[f"{path}_projection_kernel"] = (units, output_size)
+            all_shapes[f"{path}_bias"] = (4 * units,)
+        input_size = output_size
+    if not config.has_tied_table:
+        all_shapes["language_model/output_embeddings"] = (config.vocab_size, size)
+    all_shapes["language_model/output_bias"] = (config.vocab_size,)
+    return all_shapes
+
+
+def _embeddings_of_lstm(config):
+    path, size = "encoder/embeddings", config.direction_size
+    if not config.character_filters:
+        return {f"{path}/word_embeddings": (config.vocab_size, size)}
+    width = sum(number for _, number in config.character_filters)
+    all_shapes = {f"{path}/table": (NUM_CHARACTERS, config.character_size)}
+    for filter_width, number in config.character_filters:
+        all_shapes[f"{path}/filters_{filter_width}"] = (filter_width * config.character_size, number)
+    for filter_width, number in config.character_filters:
+        all_shapes[f"{path}/bias_{filter_width}"] = (number,)
+    all_shapes[f"{path}/characters"] = (
+        config.vocab_size,
+        config.max_characters,
+    )  # Keras lists it after those it trains
+    for number in range(config.num_highway_layers):
+        all_shapes |= _dense(f"{path}/highway_{number}", width, 2 * width)
+    return {**all_shapes, **_dense(f"{path}/projection", width, size)}
 
 
 def _layers(config):

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.modeling import text_generation
 from keras_bert_app.modeling.text_generation import Generation, Sampling
@@ -28,7 +29,12 @@ class Continuation:
     def __init__(self, model, tokenizer, length: int, top_k: int = 0):
         self._model, self._tokenizer, self._length, self._top_k = model, tokenizer, length, top_k
         self.tokenize = masked_lm_scoring.tokenize_function(tokenizer)
-        self._is_causal = model.config.architecture == "gpt"
+        if model.config.language_model == "bidirectional":
+            raise UserError(
+                "LSTMs of both directions cannot continue a text, because one of them reads it from its end; give a "
+                "model of one direction, such as that of pretrain --config=awd_lstm --language_model=causal"
+            )
+        self._is_causal = model.config.language_model == "causal"
         self._vocabulary = tf.constant(tokenizer.vocabulary)
         is_never = np.ones(model.config.vocab_size, bool)
         is_never[: tokenizer.vocab_size] = False
@@ -65,8 +71,8 @@ class Continuation:
         Returns:
             text_generation.Generation.
         """
-        cache = self._model.encoder.start(ids, self._length) if self._is_causal else ()
         first_place = tf.reduce_min(tf.concat([lengths, [self._length]], axis=0)) - 1
+        cache = self._model.encoder.start(ids, self._length, first_place) if self._is_causal else ()
         return text_generation.begin(ids, self._length, cache, first_place)
 
     def advance(self, state: Generation, lengths, limits, last_place, sampling: Sampling) -> Generation:

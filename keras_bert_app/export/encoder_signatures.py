@@ -28,7 +28,8 @@ class EncoderModule(tf.Module):
 
     def __init__(self, encoder, example_ids: Sequence[int] = (0,), execution: Execution = PLAIN):
         super().__init__(name="encoder_ids")
-        self.variables = self.trainable_variables = [variable.value for variable in encoder.weights]
+        self.variables = [variable.value for variable in encoder.weights]
+        self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
 
         @tf.function(autograph=False, input_signature=[{spec.name: spec for spec in FROM_IDS}])
         def call(inputs):

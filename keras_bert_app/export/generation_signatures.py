@@ -1,4 +1,4 @@
-"""The signatures of an exported GPT: continuations and likelihoods of raw texts, and outputs for rows of ids."""
+"""The signatures of an exported GPT or LSTM: continuations and scores of raw texts, and outputs for rows of ids."""
 
 import tensorflow as tf
 
@@ -18,7 +18,7 @@ class GenerationModule(tf.Module):
     """Signatures that continue raw texts, score them, or read rows of ids.
 
     Args:
-        model: LanguageModel. The model that answers.
+        model: LanguageModel or LstmLanguageModel of one direction. The model that answers.
         tokenizer: BertTokenizer. The tokenizer of the model.
     """
 
@@ -147,7 +147,7 @@ def _log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
     flat = tf.reshape(states, [-1, states.shape[-1]])
 
     def log_probabilities(first, last):
-        logits = model.language_model(tf.gather(flat, before[first:last])[None], model.encoder.embeddings.word_table)
+        logits = model.language_model(tf.gather(flat, before[first:last])[None], model.word_table())
         log_p = tf.nn.log_softmax(logits[0, :, : tokenizer.vocab_size])
         return [tf.gather(log_p, pieces.flat_values[first:last], batch_dims=1)]
 

@@ -106,6 +106,8 @@ def _exports(model, weights, places, top_k, has_litert):
 
 def _kind(weights):
     """The kind of the raw-text export; "" for a model without a head."""
+    if weights.config.language_model == "bidirectional":
+        return ""  # it neither continues texts nor fills in masks
     kinds = {"masked_lm": _FILL_MASK, "language_model": _GENERATION}
     return next((kind for part, kind in kinds.items() if part in weights.parts()), "")
 
@@ -204,7 +206,7 @@ def facts(path: str, weights) -> dict[str, list[str]]:
     """
     config = weights.config
     shape = shape_text(config)
-    part = "beginning" if config.architecture == "gpt" else "end"
+    part = "beginning" if config.language_model == "causal" else "end"
     limits = [
         f"the model reads at most {config.max_position_embeddings} tokens of a text; for raw text, the output "
         f"`truncated` says whether the {part} of the text was not read",

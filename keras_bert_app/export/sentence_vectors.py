@@ -159,11 +159,19 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
             f"{positions}, or 0 for all of them"
         )
-    layers, is_gpt = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture == "gpt"
-    if is_gpt and "cls" in how.pooling.split("_"):
-        raise UserError(f"--pooling={how.pooling}: in a gpt [CLS] sees no text; give --pooling=mean or max")
-    # A GPT keeps its highest layers, because its last LayerNorm belongs to the highest one.
-    if layers[-1] < num_layers and not is_gpt:
+    layers, architecture = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture
+    if architecture != "bert" and "cls" in how.pooling.split("_"):
+        does_not_see = "sees no text" if weights.config.is_causal else "does not see the text from left to right"
+        raise UserError(
+            f"--pooling={how.pooling}: in a {architecture} [CLS] {does_not_see}; give --pooling=mean or max"
+        )
+    if not weights.config.has_equal_layers and len(layers) > 1:
+        raise UserError(
+            f"--pooling={how.pooling}: the layers of this LSTM have different widths; give --pooling=mean or max"
+        )
+    # A GPT keeps its highest layers, because its last LayerNorm belongs to the highest one. The layers of an LSTM
+    # without projections have different widths.
+    if layers[-1] < num_layers and architecture != "gpt" and weights.config.has_equal_layers:
         weights, line = surgery.lowest_layers(weights, layers[-1])
         log(line)
     model = make_pretrainer(weights.config, parts=PARTS[:1])

@@ -114,11 +114,18 @@ def shape_text(config) -> str:
     Returns:
         str.
     """
+    casing = "uncased" if config.do_lower_case else "cased"
+    if config.architecture == "lstm_lm":
+        directions = "both directions" if config.is_bidirectional else "one direction"
+        return (
+            f"{config.num_hidden_layers} layers of LSTMs x {config.hidden_size}, {config.intermediate_size} units, "
+            f"{directions}, vocabulary of {config.vocab_size:,}, {casing}"
+        )
     heads = sorted(set(config.head_counts)) or [config.num_attention_heads]  # An encoder may have no layer.
     return (
         f"{config.num_hidden_layers} layers x {config.hidden_size}, "
         f"{' to '.join(map(str, (heads[0], heads[-1])[: len(heads)]))} "
-        f"heads, vocabulary of {config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}"
+        f"heads, vocabulary of {config.vocab_size:,}, {casing}"
     )
 
 

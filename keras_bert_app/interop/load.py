@@ -181,6 +181,8 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
         UserError: The directory exists and is not empty, or the layout cannot store these weights or this model.
     """
     module = format_module(target_format)
+    if weights.config.architecture == "lstm_lm" and target_format != "workdir":
+        raise UserError(f"{weights.origin}: is an LSTM, which {target_format} cannot store; write --to=workdir")
     if weights.config.is_causal and target_format not in ("workdir", "gpt2"):
         raise UserError(
             f"{weights.origin}: is causal (no token attends to later tokens), and {target_format} cannot store this; "

@@ -19,7 +19,7 @@ from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 _WORD_TABLE = "encoder/embeddings/word_embeddings"
 _POSITION_TABLE = "encoder/embeddings/position_embeddings"
 # Architecture -> the head that predicts pieces, which may have its own table.
-_HEADS = {"bert": "masked_lm", "gpt": "language_model"}
+_HEADS = {"bert": "masked_lm", "gpt": "language_model", "lstm_lm": "language_model"}
 
 
 def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
@@ -41,6 +41,11 @@ def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
     """
     if num_positions < 1:
         raise UserError(f"{num_positions} is not a number of positions; give 1 or more")
+    if weights.config.architecture == "lstm_lm":
+        line = (
+            f"positions {weights.config.max_position_embeddings:,} -> {num_positions:,}: an LSTM has no table of them"
+        )
+        return weights.changed(weights.tensors, max_position_embeddings=num_positions), line
     table = weights.tensors[_POSITION_TABLE]
     num_learned = len(table)
     line = f"positions {num_learned:,} -> {num_positions:,}: "
@@ -103,6 +108,10 @@ def lowest_layers(weights: Weights, count: int) -> tuple[Weights, str]:
 
 def _with_layers(weights, indices):
     layers, tensors = weights.config.num_hidden_layers, {}
+    if not weights.config.has_equal_layers and len(indices) < layers:
+        raise UserError(
+            f"{weights.origin}: its LSTM layers have different widths, so none can be left out; keep all {layers}"
+        )
     for path, tensor in weights.tensors.items():
         layer = re.match(r"encoder/layer_(\d+)/", path)
         if not layer:
@@ -131,6 +140,8 @@ def prune_heads(weights: Weights, heads: Mapping[int, Collection[int]]) -> tuple
         UserError: A layer or head does not exist, or a layer would have no head left.
     """
     config, tensors = weights.config, dict(weights.tensors)
+    if config.architecture == "lstm_lm":
+        raise UserError(f"{weights.origin}: is an LSTM, which has no attention heads to prune; give a bert or a gpt")
     counts = list(config.head_counts)
     for layer, pruned in heads.items():
         if not 0 <= layer < len(counts):
@@ -209,6 +220,8 @@ def _checked_output_table(weights, is_tied):
     head = _HEADS[weights.config.architecture]
     if head not in weights.parts():
         raise UserError(f"{weights.origin}: has no {head} head to tie or untie")
+    if getattr(weights.config, "character_filters", ()):
+        raise UserError(f"{weights.origin}: makes its vectors of characters, so it has no table to tie or untie")
     if weights.config.tie_word_embeddings != is_tied:
         raise UserError(f"{weights.origin}: its {head} head is already {'untied' if is_tied else 'tied'}")
     return f"{head}/output_embeddings"

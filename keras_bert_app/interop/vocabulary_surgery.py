@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.character_vectors import numbers_of_characters
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
@@ -16,7 +17,9 @@ _TABLES = (
     "masked_lm/output_embeddings",
     "masked_lm/output_bias",
     "language_model/output_embeddings",
+    "language_model/output_bias",
 )
+_CHARACTERS = "encoder/embeddings/characters"
 _INNER = "##"
 _FAULTS_SHOWN = 5
 
@@ -62,6 +65,9 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
     for path in _TABLES:
         if path in tensors:
             tensors[path] = _new_table(tensors[path], len(old), len(new), kept, pieces_of_new)
+    if _CHARACTERS in tensors:
+        config = weights.config.replace(vocab_size=len(new))
+        tensors[_CHARACTERS] = numbers_of_characters(new, config, SPECIAL_PIECES)
     num_moved = sum(new_id != old_id for new_id, old_id in kept)
     num_from_pieces = sum(map(bool, pieces_of_new.values()))
     line = (

@@ -224,18 +224,20 @@ class GptEncoder(Configured, keras.Model):
             outputs["attention_scores"] = attention_scores
         return outputs
 
-    def start(self, input_word_ids, length: int, execution: Execution = PLAIN) -> list:
+    def start(self, input_word_ids, length: int, first_place=0, execution: Execution = PLAIN) -> list:
         """Reads the first places in one pass, and makes the cache for decoding the others place by place.
 
         Args:
             input_word_ids: int32 [R, S]. The pieces of the first S places. `step` overwrites a place that it reads
                 again, and no place reads later ones. So the last pieces of a row may be padding.
             length: int. T, the number of places.
+            first_place: int32 scalar. The first place that `step` reads. A GPT does not need it.
             execution: Execution. How ops are executed.
 
         Returns:
             list with the (keys, values) of each layer. See SelfAttention.filled_cache.
         """
+        del first_place
         x, cache = self.embeddings(input_word_ids, execution=execution), []
         scores = mask_scores(keras.ops.ones_like(input_word_ids), is_causal=True)
         for layer in self.transformer_layers:

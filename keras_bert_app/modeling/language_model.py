@@ -16,15 +16,15 @@ from keras_bert_app.modeling.layers import initializer
 class LanguageModelHead(Configured, keras.layers.Layer):
     """A product with the word embeddings, without a bias (Radford et al. 2019).
 
-    If the config says tie_word_embeddings=False, the head has its own table for the product.
+    If the config has no tied table, the head has its own table for the product.
 
     Args:
         config: BertConfig. The configuration of the model.
         seed: int. The seed of the initial weights.
 
     Call arguments:
-        states: [B, S, H].
-        embedding_table: [V, H]. The table of the encoder.
+        states: [B, S, H]. Here H is the direction_size of the config.
+        embedding_table: [V, H]. The table of the encoder, or None if the head has its own.
         execution: Execution. How ops are executed.
         columns: the result of `columns` for this table, or None.
 
@@ -39,9 +39,9 @@ class LanguageModelHead(Configured, keras.layers.Layer):
         self.config, self.seed = config, seed
 
     def build(self, input_shape=None):
-        if not self.config.tie_word_embeddings:
+        if not self.config.has_tied_table:
             self.output_embeddings = self.add_weight(
-                shape=(self.config.vocab_size, self.config.hidden_size),
+                shape=(self.config.vocab_size, self.config.direction_size),
                 name="output_embeddings",
                 initializer=initializer(self.config, self.seed, "language_model/output_embeddings"),
             )
@@ -50,7 +50,7 @@ class LanguageModelHead(Configured, keras.layers.Layer):
         """Transposes the table, which decoding does once for all its places.
 
         Args:
-            embedding_table: [V, H]. The table of the encoder.
+            embedding_table: [V, H]. The table of the encoder, or None if the head has its own.
 
         Returns:
             [H, V].
@@ -59,7 +59,7 @@ class LanguageModelHead(Configured, keras.layers.Layer):
 
     def call(self, states, embedding_table, execution: Execution = PLAIN, columns=None):
         ops, vocab_size = keras.ops, self.config.vocab_size
-        x = ops.reshape(states, (-1, self.config.hidden_size))
+        x = ops.reshape(states, (-1, self.config.direction_size))
         if columns is not None:
             logits = ops.matmul(x, columns)
         else:
@@ -71,7 +71,7 @@ class LanguageModelHead(Configured, keras.layers.Layer):
         return ops.reshape(ops.cast(logits, "float32"), (*ops.shape(states)[:2], vocab_size))
 
     def _table(self, embedding_table):
-        return embedding_table if self.config.tie_word_embeddings else self.output_embeddings
+        return embedding_table if self.config.has_tied_table else self.output_embeddings
 
 
 @registered
@@ -100,6 +100,7 @@ class LanguageModel(Configured, keras.Model):
     """
 
     CONFIGURED = ("config", "seed", "parts")
+    ENCODER, HEAD = GptEncoder, LanguageModelHead
 
     def __init__(
         self,
@@ -113,10 +114,10 @@ class LanguageModel(Configured, keras.Model):
         self.config, self.seed, self.has_dropout = config, seed, config.has_dropout
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         self.parts = tuple(part for part in config.parts if part in parts)
-        self.encoder = GptEncoder(config, seed=seed, dtype=dtype)
+        self.encoder = self.ENCODER(config, seed=seed, dtype=dtype)
         self.language_model = None
         if "language_model" in self.parts:
-            self.language_model = LanguageModelHead(config, seed, dtype=dtype, name="language_model")
+            self.language_model = self.HEAD(config, seed, dtype=dtype, name="language_model")
             # The constructor builds the head, because in build() Keras would put the model's name before its path.
             self.language_model.build()
         self.built = True
@@ -140,14 +141,16 @@ class LanguageModel(Configured, keras.Model):
         if self.language_model is None:
             return outputs
         states = outputs["sequence_output"]
-        logits = self.language_model(
-            states[:, :-1] if heads_only else states, self.encoder.embeddings.word_table, execution=execution
-        )
+        logits = self.language_model(states[:, :-1] if heads_only else states, self.word_table(), execution=execution)
         return {**({} if heads_only else outputs), "lm_logits": logits}
 
     def columns(self):
         """The transposed output table, which decoding makes once, [H, V]."""
-        return self.language_model.columns(self.encoder.embeddings.word_table)
+        return self.language_model.columns(self.word_table())
+
+    def word_table(self):
+        """The table of pieces that the output layer shares with the encoder, [V, H], or None if it has its own."""
+        return self.encoder.embeddings.word_table if self.config.has_tied_table else None
 
     def step(self, ids, place, cache: list, columns, execution: Execution = PLAIN) -> tuple[Any, list]:
         """Computes the logits of the piece after one place.

@@ -64,9 +64,25 @@ def initializer(config: BertConfig, seed: int | str, name: str) -> keras.initial
     Returns:
         keras.initializers.Initializer.
     """
-    return keras.initializers.TruncatedNormal(
-        stddev=config.initializer_range, seed=zlib.crc32(f"{seed}/{name}".encode())
-    )
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range, seed=_seed_of(seed, name))
+
+
+def uniform_initializer(limit: float, seed: int | str, name: str) -> keras.initializers.Initializer:
+    """Makes an initializer of uniform values from -limit to limit.
+
+    Args:
+        limit: float.
+        seed: int or str. The seed of the model's initial weights.
+        name: str. The name of the weight. Seed and name together decide its values.
+
+    Returns:
+        keras.initializers.Initializer.
+    """
+    return keras.initializers.RandomUniform(-limit, limit, seed=_seed_of(seed, name))
+
+
+def _seed_of(seed, name):
+    return zlib.crc32(f"{seed}/{name}".encode())
 
 
 class Dropout:

@@ -313,16 +313,20 @@ def last_places(mask):
     return keras.ops.max(keras.ops.where(mask > 0, places, 0), axis=1, keepdims=True)
 
 
-def for_left_to_right(head: Head) -> Head:
-    """Makes a head read the last token wherever it reads [CLS], which no text precedes.
+def without_cls(head: Head, reads_both_sides: bool = False) -> Head:
+    """Makes a head read other states than that of [CLS], which in a GPT or an LSTM does not depend on the whole text.
 
     Args:
         head: Head.
+        reads_both_sides: bool. Whether the encoder has LSTMs of both directions. Neither [CLS] nor the last token then
+            knows the whole text in both directions, so the head reads the maximum of all.
 
     Returns:
         Head. The same head if it stands on tokens.
     """
-    poolings = {} if head.stands_on == TOKENS else {"cls": "last", "concat": "concat_last"}
+    poolings = {"cls": "max" if reads_both_sides else "last", "concat": "concat_last"}
+    if head.stands_on == TOKENS:
+        poolings = {}
     return dataclasses.replace(head, pooling=poolings.get(head.pooling, head.pooling))
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import tf_checkpoints, work_directory
 from keras_bert_app.runs.checkpoint_manifests import fingerprint, manifest_text, read_manifest
@@ -283,9 +284,12 @@ def check_size(directory: str, config: BertConfig) -> None:
     """
     checkpoint = tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))
     stored = sum(math.prod(shape) for key, shape in checkpoint.shapes.items() if key.startswith("model/"))
-    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
-    # The sum leaves out the matrices of attention, because heads may have been pruned.
-    needed = config.hidden_size * (rows + 2 * config.num_hidden_layers * config.intermediate_size)
+    if config.architecture == "lstm_lm":
+        needed = sum(math.prod(shape) for shape in shapes(config, PARTS[:1]).values())
+    else:
+        rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+        # The sum leaves out the matrices of attention, because heads may have been pruned.
+        needed = config.hidden_size * (rows + 2 * config.num_hidden_layers * config.intermediate_size)
     if needed > stored:
         raise UserError(
             f"checkpoint {directory}: does not fit this model: it has {stored:,} numbers, config.json asks for at "
@@ -335,4 +339,6 @@ def find(path: str) -> tuple[str, str]:
 def _tracked(model, optimizer):
     if optimizer is None:
         return tf.train.Checkpoint(model=model_variables(model))
-    return tf.train.Checkpoint(model=model_variables(model), **optimizer.slots)
+    carried = getattr(model, "carried_states", None)
+    states = {} if carried is None else {"carried_states": carried}
+    return tf.train.Checkpoint(model=model_variables(model), **optimizer.slots, **states)

@@ -115,6 +115,8 @@ def _make_model(start):
         passes=2 if run.consistency_weight else 1,
     )
     transfer.begin_with_label_shares(model, start.data.data)
+    if start.model_config.architecture == "lstm_lm" and start.weights is None:
+        initialization.begin_with_characters(model, start.tokenizer)
     if start.data.data.task.kind == TEXT_TO_TEXT and start.weights is None:
         initialization.begin_with_sines(model)
     optimizer = choice.make_optimizer(run, transfer.trained_variables(model, run), num_layers)

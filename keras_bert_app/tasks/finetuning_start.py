@@ -9,7 +9,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
-from keras_bert_app.modeling.task_model import for_left_to_right
+from keras_bert_app.modeling.task_model import without_cls
 from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -203,12 +203,18 @@ def _loaded_data(existing, run, tokenizer, num_segments):
 def _head(existing, data, run, tokenizer, context_units, model_config):
     """The Head or Decoder of a run. A resumed run keeps the units of its numbers."""
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
-    if model_config.architecture == "gpt":
+    if model_config.architecture != "bert":
         if data.task.kind == TEXT_TO_TEXT:
             raise UserError(
-                f"--task={run.task}: needs an encoder that reads both sides, but the model is a gpt; give a bert"
+                f"--task={run.task}: needs an encoder that reads both sides, but the model is a "
+                f"{model_config.architecture}; give a bert"
             )
-        head = for_left_to_right(head)
+        head = without_cls(head, reads_both_sides=not model_config.is_causal)
+    if run.layers != "last" and not model_config.has_equal_layers:
+        raise UserError(
+            f"--layers={run.layers}: the layers of this LSTM have different widths; give --layers=last, or an LSTM "
+            "with projections (--config=elmo)"
+        )
     head = context_lstm.in_head(head, context_units, model_config.num_hidden_layers)
     return transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
 

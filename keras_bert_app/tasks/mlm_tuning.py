@@ -109,7 +109,7 @@ def _pretraining(directory, run, model_config, initial):
     return PretrainingConfig(
         input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
         input_format="sentences",
-        language_model="causal" if model_config.architecture == "gpt" else "masked",
+        language_model=model_config.language_model,
         sentence_objective="none",
         num_train_steps=run.mlm_tuning_steps,
         save_checkpoints_steps=run.mlm_tuning_steps,

@@ -98,8 +98,11 @@ def _language_model_summary(figures):
         for name, key in (("bigrams", "eval_bigram_perplexity"), ("unigrams", "eval_unigram_perplexity"))
         if key in figures
     )
+    backward = ""
+    if "eval_backward_perplexity" in figures:
+        backward = f"; from right to left {figures['eval_backward_perplexity']:,.2f}"
     return (
         f"held-out text: perplexity {figures['eval_perplexity']:,.2f} on "
-        f"{int(figures['eval_language_model_count']):,} pieces{baselines}; accuracy "
+        f"{int(figures['eval_language_model_count']):,} pieces{backward}{baselines}; accuracy "
         f"{figures['eval_language_model_accuracy']:.4f}"
     )

@@ -7,8 +7,11 @@ import numpy as np
 from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.character_vectors import numbers_of_characters
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training.start import Start
+from pipelines.wordpiece.tokenizer import BertTokenizer
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 # The state of a run that has done nothing yet, under the keys of a checkpoint's manifest.
 _BEGINNING = {"step": 0, "position": None, "unlogged": [], "seconds": 0.0}
@@ -57,6 +60,18 @@ def begin_with_sines(model: Any) -> None:
         angles = np.arange(positions)[:, None] / 10_000.0 ** (columns // 2 * 2 / width)
         values = np.where(columns % 2, np.cos(angles), np.sin(angles)) * np.sqrt(2.0) * model.config.initializer_range
         table.assign(values.astype(np.float32))
+
+
+def begin_with_characters(model: Any, tokenizer: BertTokenizer) -> None:
+    """Sets the characters of the pieces of an LSTM whose vectors are made of characters. Other models stay the same.
+
+    Args:
+        model: model with an encoder.
+        tokenizer: BertTokenizer of the model.
+    """
+    if getattr(model.config, "character_filters", ()):
+        numbers = numbers_of_characters(tokenizer.vocabulary, model.config, SPECIAL_PIECES)
+        model.encoder.embeddings.characters.assign(numbers)
 
 
 def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkpoint: str) -> None:

@@ -4,6 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
+from keras_bert_app.modeling import carried_states
 from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.training import (
     evaluation,
@@ -18,7 +21,11 @@ from keras_bert_app.training import (
     tpu,
 )
 from keras_bert_app.training.compilation import inference_execution
-from keras_bert_app.training.language_model_objective import LanguageModelObjective
+from keras_bert_app.training.language_model_objective import (
+    BidirectionalObjective,
+    LanguageModelObjective,
+    LstmObjective,
+)
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.pace import Reached
@@ -56,9 +63,7 @@ def pretrain(start: Start) -> dict[str, float]:
     # 3. batches and held-out text
     heldout = _HeldoutEvaluation(start, model, examples, reporter, state["step"])
     reached = Reached()
-    batches = pretraining_data.training_batches(
-        run, start.data.train_shards, start.tokenizer, state["position"], examples, state["step"], lambda: reached.share
-    )
+    batches = _make_batches(start, state, examples, reached)
 
     # 4. the loop
     training = loop.Training(
@@ -102,12 +107,29 @@ def _draw(rows, title):
     return draw_curves(rows, title)
 
 
+def _make_batches(start, state, examples, reached):
+    """The iterator of training batches from a state on."""
+    return pretraining_data.training_batches(
+        start.run,
+        start.data.train_shards,
+        start.tokenizer,
+        state["position"],
+        examples,
+        state["step"],
+        lambda: reached.share,
+        is_stream=start.run.carries_state(start.model_config),
+    )
+
+
 def _make_objective(start, examples, num_documents):
     """The objective of a run, for text with a number of documents."""
     if start.run.language_model == "masked":
         return PretrainingObjective(start.run.sentence_objective, num_documents)
     counted = functools.partial(pretraining_data.ngram_counts, start.data.train_shards, start.tokenizer, examples)
-    return LanguageModelObjective(functools.cache(counted))
+    if start.model_config.architecture == "gpt":
+        return LanguageModelObjective(functools.cache(counted))
+    is_bidirectional = start.run.language_model == "bidirectional"
+    return (BidirectionalObjective if is_bidirectional else LstmObjective)(functools.cache(counted))
 
 
 def _make_model(start):
@@ -117,6 +139,14 @@ def _make_model(start):
         model = make_pretrainer(config, run.seed, strategies.KERAS_POLICIES[run.precision], run.trained_parts())
         if run.position_initializer == "sinusoidal":
             initialization.begin_with_sines(model)
+        if config.architecture == "lstm_lm":
+            initialization.begin_with_characters(model, start.tokenizer)
+        if run.carries_state(config):
+            model.carried_states = tf.Variable(
+                tf.zeros([pretraining_data.most_rows(run), carried_states.width(config)]),
+                trainable=False,
+                name="carried_states",
+            )
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
         return model, choice.make_optimizer(run, trainable, config.num_hidden_layers)
 

@@ -92,6 +92,7 @@ def training_batches(
     examples: dict[str, Any],
     step: int,
     share: Callable[[], float] = lambda: 0.0,
+    is_stream: bool = False,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, ...]]]:
     """Yields batches from a step on and never ends. Each batch has the shape of its step.
 
@@ -104,6 +105,7 @@ def training_batches(
         step: the number of steps that were taken before.
         share: function that returns the share of --train_minutes that is over. Ramps that follow the clock need it.
             The share at the moment when a batch is made decides the shape of that batch.
+        is_stream: whether each row continues the row at its place in the batch before.
 
     Yields:
         (dict of tensors [B, ...], position after the batch).
@@ -112,9 +114,15 @@ def training_batches(
         UserError: no example can be made of the corpora. The first batch raises this error.
     """
     shape, batches = None, None
+    examples = {**examples, **({"is_stream": True} if is_stream else {})}
     while True:
         now = share()
-        if batch_shape_at(run, step, now) != shape:
+        is_new = batch_shape_at(run, step, now) != shape
+        # A resumed run restores the states, unless the batch before had another shape.
+        has_states = not is_new or (
+            shape is None and batch_shape_at(run, max(step - 1, 0), now) == batch_shape_at(run, step, now)
+        )
+        if is_new:
             shape = batch_shape_at(run, step, now)
             batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step, now))
         try:
@@ -122,6 +130,8 @@ def training_batches(
         except StopIteration:
             raise without_examples(corpora, tokenizer) from None
         position = tuple(position.numpy().tolist())
+        if is_stream and not has_states:
+            batch = {**batch, "continues": tf.zeros_like(batch["continues"])}
         yield batch, position
         step += 1
 
@@ -264,6 +274,15 @@ def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tup
     fewer = _doublings_left(run, run.batch_ramp_steps, run.batch_ramp_share, BATCH_DOUBLINGS, step, share)
     shorter = _doublings_left(run, run.length_ramp_steps, run.length_ramp_share, LENGTH_DOUBLINGS, step, share)
     return run.global_batch_size >> fewer << shorter, run.max_seq_length >> shorter
+
+
+def most_rows(run: PretrainingConfig) -> int:
+    """The largest number of rows of a batch.
+
+    Args:
+        run: PretrainingConfig, resolved.
+    """
+    return run.global_batch_size << (LENGTH_DOUBLINGS if run.has_length_ramp else 0)
 
 
 def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:

@@ -138,6 +138,7 @@ def _replica_step(strategy, model, optimizer, run, objective, execution):
     """Makes the function (batch, step, progress, stop) -> row of the step, which each replica runs."""
     forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
     update = _update(optimizer, run, execution, strategy)
+    num_gradients = len(optimizer.variables_by_path)
 
     def replica_step(batch, step, progress, stop):
         context = tf.distribute.get_replica_context()
@@ -147,9 +148,21 @@ def _replica_step(strategy, model, optimizer, run, objective, execution):
         )
         seed = step, tf.cast(context.replica_id_in_sync_group, tf.int32)
         gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        gradients, new_states = gradients[:num_gradients], gradients[num_gradients:]
+        for state in new_states:
+            _carry(context, model.carried_states, state)
         return tf.concat([sums, update(gradients, sums, step, progress, stop)], axis=0)
 
     return replica_step
+
+
+def _carry(context, variable, state):
+    """Keeps the states after a step for the next one. States that are not finite are not kept."""
+
+    def change(strategy, state):
+        strategy.extended.update(variable, lambda each, new: each.assign(new), args=(state,), group=False)
+
+    context.merge_call(change, args=(tf.where(tf.math.is_finite(tf.reduce_sum(state)), state, variable),))
 
 
 def _update(optimizer, run, execution, strategy):
@@ -179,7 +192,7 @@ def _update(optimizer, run, execution, strategy):
 
 
 def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
-    """Makes the function (batch, seed, *counts) -> (gradients, sums), compiled as execution says."""
+    """Makes the function (batch, seed, *counts) -> (gradients and new states, sums), compiled as execution says."""
     variables = list(optimizer.variables_by_path.values())
 
     def forward_backward(batch, seed, *counts):
@@ -189,7 +202,9 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
             sums = objective.loss_sums(outputs, batch, execution)
             loss = optimizer.scaled(objective.mean_loss(sums, *counts))
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
-        return gradients, tf.stack([sums[name] for name in objective.sum_names])
+        # Parts and replicas add up new states like gradients, because each fills its own rows of the table.
+        new_states = [outputs["new_states"]] if "new_states" in outputs else []
+        return [*gradients, *new_states], tf.stack([sums[name] for name in objective.sum_names])
 
     # On a TPU the runtime compiles the program.
     if execution.compiles_all and not is_tpu:
@@ -198,7 +213,9 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
         # In the loop over parts, this function must stay separate. TensorFlow sums three or more tensors in temporary
         # variables. After inlining, these variables outlive the last round of the loop, and the next step fails.
         forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
-    zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
+    carried = getattr(model, "carried_states", None)
+    added = [*variables, *([] if carried is None else [carried])]
+    zeros = [(variable.shape, variable.dtype) for variable in added] + [((len(objective.sum_names),), tf.float32)]
     return _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if execution.compiles_all else ())
 
 

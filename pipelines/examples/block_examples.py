@@ -4,6 +4,11 @@ Language models:
     masked: BERT's. Some pieces are masked, and the model predicts them from both sides.
     causal: GPT's. Rows are [CLS] and consecutive pieces of the text, and the model predicts each piece from the pieces
         before it. [SEP] ends each document. Nothing is masked, and there are no pairs.
+    bidirectional: ELMo's. The rows are those of "causal". A second model predicts each piece from the pieces after it.
+
+With is_stream, rows of a causal or bidirectional model have no [CLS] of their own. Each document of the text is [CLS],
+its pieces and [SEP], and each row begins with the last piece of the row before, so every piece after the first is
+predicted once. An LSTM that keeps its state from row to row then reads the text as a whole.
 
 Sentence objectives:
     nsp: Google's next-sentence prediction.
@@ -46,6 +51,7 @@ def block_examples(
     lexicon: units.Lexicon | None = None,
     other_documents=None,
     language_model: str = "masked",
+    is_stream: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Makes all examples of one pass over documents, in the order of the text.
 
@@ -64,16 +70,17 @@ def block_examples(
         max_ngram: the most words of a span, for masking="span".
         lexicon: pipelines.examples.units.Lexicon for masking="lexicon", otherwise None.
         other_documents: string [O]. Documents that serve only as random second segments; they give no examples.
-        language_model: one of choices.LANGUAGE_MODELS; see the module's docstring. With "causal", the arguments about
-            masks and pairs have no meaning.
+        language_model: one of choices.LANGUAGE_MODELS; see the module's docstring. Only with "masked" the arguments
+            about masks and pairs have a meaning.
+        is_stream: whether each row continues the row before; see the module's docstring.
 
     Returns:
         dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]. With "masked" also
         masked_lm_positions, masked_lm_ids int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32
         [N], 1 if random or swapped.
     """
-    if language_model == "causal":
-        return _causal_rows(documents, tokenizer, seed, max_seq_length)
+    if language_model in ("causal", "bidirectional"):
+        return _causal_rows(documents, tokenizer, seed, max_seq_length, is_stream)
     check_choices(sentence_objective, masking, lexicon, language_model)
     pair_seed, unit_seed, mask_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
     text = _make_text(documents, other_documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
@@ -101,14 +108,19 @@ def _masked(ids, input_mask, begins_unit, tokenizer, seed, max_predictions_per_s
     )
 
 
-def _causal_rows(documents, tokenizer, seed, max_seq_length):
-    """Makes rows of [CLS] and consecutive pieces of the text."""
+def _causal_rows(documents, tokenizer, seed, max_seq_length, is_stream):
+    """Makes rows of [CLS] and consecutive pieces of the text, or a stream."""
     sentences, sentences_per_document = _tokenized(documents, tokenizer, by_space=False)
     document_splits = tf.cumsum(tf.boolean_mask(sentences_per_document, sentences_per_document > 0))
     document_splits = tf.concat([[0], document_splits], axis=0)
+    if is_stream:
+        sentences = _with_beginnings(sentences, document_splits, tokenizer.cls_id)
     tokens = _with_separators(sentences, document_splits, tokenizer.sep_id).flat_values
-    spans = pairs.consecutive_rows(tf.size(tokens), seed, max_seq_length - 1)
-    ids, input_mask = packing.pack_rows(tokens, spans, max_seq_length, tokenizer.cls_id, tokenizer.pad_id)
+    if is_stream:
+        ids, input_mask = packing.pack_stream(tokens, max_seq_length, tokenizer.pad_id)
+    else:
+        spans = pairs.consecutive_rows(tf.size(tokens), seed, max_seq_length - 1)
+        ids, input_mask = packing.pack_rows(tokens, spans, max_seq_length, tokenizer.cls_id, tokenizer.pad_id)
     batch = {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": tf.zeros_like(ids)}
     return {name: tf.ensure_shape(values, [None, max_seq_length]) for name, values in batch.items()}
 
@@ -239,17 +251,23 @@ def _tokenized(documents, tokenizer, by_space):
 
 def _with_separators(sentences, document_splits, sep_id):
     """Adds a separator after the last sentence of each document."""
-    is_last = tf.scatter_nd(
-        document_splits[1:, None] - 1, tf.ones_like(document_splits[1:]), [sentences.nrows(tf.int32)]
-    )
-    separators = tf.RaggedTensor.from_row_lengths(
-        tf.fill([tf.size(document_splits) - 1], sep_id), tf.cast(is_last, tf.int64)
-    )
+    separators = _at_sentences(sentences, document_splits[1:] - 1, sep_id)
     if sentences.ragged_rank == 2:  # the separator is a separate word
         separators = separators.with_flat_values(
             tf.RaggedTensor.from_row_lengths(separators.flat_values, tf.ones_like(separators.flat_values, tf.int64))
         )
     return tf.concat([sentences, separators], axis=1)
+
+
+def _with_beginnings(sentences, document_splits, cls_id):
+    """Adds [CLS] before the first sentence of each document."""
+    return tf.concat([_at_sentences(sentences, document_splits[:-1], cls_id), sentences], axis=1)
+
+
+def _at_sentences(sentences, numbers, piece):
+    """Makes a RaggedTensor with one piece in the rows of the numbered sentences, and empty rows elsewhere."""
+    has_piece = tf.scatter_nd(numbers[:, None], tf.ones_like(numbers), [sentences.nrows(tf.int32)])
+    return tf.RaggedTensor.from_row_lengths(tf.fill([tf.size(numbers)], piece), tf.cast(has_piece, tf.int64))
 
 
 def _without_separators_at_edges(spans, tokens, sep_id):

@@ -3,8 +3,9 @@
 Every epoch has new pairs and masks, unless dupe_factor repeats them.
 
 The dataset is one global stream of examples, a pure function of (seed, position). A block is one shard file. Its
-documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. Each epoch draws a new
-order of the blocks. A position is (epoch, block, offset): the epoch, the place of the block in the order of this epoch,
+documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. With is_stream they are
+not permuted: each place of a batch reads its own part of the block, row after row. Each epoch draws a new order of the
+blocks. A position is (epoch, block, offset): the epoch, the place of the block in the order of this epoch,
 and the number of examples taken from the block. The seed and the position are enough to resume.
 """
 
@@ -62,8 +63,11 @@ def pretraining_dataset(
     Returns:
         Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; for a masked language model also
         masked_lm_positions, masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32
-        [B], 1 where the second segment is random (nsp) or the segments are swapped (sop).
+        [B], 1 where the second segment is random (nsp) or the segments are swapped (sop). With is_stream also
+        stream_places int32 [B], the place in the batch, and continues int32 [B], 1 where a row continues the row at
+        this place in the batch before.
     """
+    is_stream = example_arguments.get("is_stream", False)
     dataset = example_blocks(
         shards,
         tokenizer,
@@ -72,12 +76,20 @@ def pretraining_dataset(
         position=position,
         dupe_factor=dupe_factor,
         num_parallel_blocks=num_parallel_blocks,
+        num_streams=global_batch_size if is_stream else 0,
         **example_arguments,
     )
     dataset = dataset.rebatch(global_batch_size, drop_remainder=epochs is None)
+    if is_stream:
+        dataset = dataset.map(lambda batch, positions: (_with_places(batch), positions))
     if epochs is not None:
         dataset = dataset.map(lambda batch, positions: (_filled_up(batch, global_batch_size), positions))
     return prefetched(dataset.map(lambda batch, positions: (batch, positions[-1]) if with_position else batch))
+
+
+def _with_places(batch):
+    continues = batch["continues"]
+    return {**batch, "stream_places": tf.ensure_shape(tf.range(tf.size(continues)), continues.shape)}
 
 
 def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
@@ -109,6 +121,7 @@ def example_blocks(
     dupe_factor,
     num_parallel_blocks,
     other_shards: Sequence[str] = (),
+    num_streams: int = 0,
     **example_arguments,
 ) -> tf.data.Dataset:
     """Makes the stream of examples, one block at a time.
@@ -124,6 +137,7 @@ def example_blocks(
         dupe_factor: as in pretraining_dataset.
         num_parallel_blocks: as in pretraining_dataset.
         other_shards: further shards from which other documents may come.
+        num_streams: the rows of a batch, each of which reads its own part of a block in order; 0 for a random order.
         example_arguments: as in pretraining_dataset.
 
     Returns:
@@ -150,7 +164,7 @@ def example_blocks(
     def examples(index, example_seed, order_seed, documents, others):
         batch = _examples_function(tokenizer, **example_arguments)(documents, others, example_seed)
         skip = tf.where(index == start, tf.cast(first_offset, tf.int64), 0)
-        return _permuted(batch, order_seed, index // num_blocks, index % num_blocks, skip)
+        return _ordered(batch, order_seed, num_streams, index // num_blocks, index % num_blocks, skip)
 
     dataset = tf.data.Dataset.range(start, stop).flat_map(read)
     dataset = dataset.map(examples, num_parallel_calls=num_parallel_blocks)
@@ -159,16 +173,34 @@ def example_blocks(
     return dataset.prefetch(1)
 
 
-def _permuted(batch, seed, epoch, slot, skip):
-    """Returns the examples of a block in random order, and the position after each example.
+def _stream_order(num_examples, num_streams):
+    """Returns the order in which each of num_streams streams has consecutive examples, int64 [N].
+
+    The examples at num_streams places after each other in this order are neighbours in the text. This holds at every
+    offset, so a block may begin in the middle of a batch.
+    """
+    numbers = tf.range(num_examples)
+    stream, row = numbers % num_streams, numbers // num_streams
+    shortest, longer = num_examples // num_streams, num_examples % num_streams
+    return stream * shortest + tf.minimum(stream, longer) + row
+
+
+def _ordered(batch, seed, num_streams, epoch, slot, skip):
+    """Returns the examples of a block in random or stream order, and the position after each example.
 
     The first `skip` examples are left out.
     """
     num_examples = tf.shape(batch["input_word_ids"], out_type=tf.int64)[0]
-    order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), seed)
+    if num_streams:
+        order = _stream_order(num_examples, num_streams)
+    else:
+        order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), seed)
     taken = tf.range(1, num_examples + 1)
     positions = tf.stack([tf.fill([num_examples], epoch), tf.fill([num_examples], slot), taken], axis=1)
-    return {name: tf.gather(values, order[skip:]) for name, values in batch.items()}, positions[skip:]
+    batch = {name: tf.gather(values, order[skip:]) for name, values in batch.items()}
+    if num_streams:
+        batch["continues"] = tf.cast(taken[skip:] > num_streams, tf.int32)
+    return batch, positions[skip:]
 
 
 @functools.lru_cache(maxsize=4)

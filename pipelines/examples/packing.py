@@ -65,6 +65,25 @@ def pack_rows(tokens, spans, seq_length: int, cls_id: int, pad_id: int = 0):
     return ids, tf.cast(is_inside, tf.int32)
 
 
+def pack_stream(tokens, seq_length: int, pad_id: int = 0):
+    """Makes rows of fixed length from a flat token array. Each row begins with the last token of the row before.
+
+    Args:
+        tokens: int32 [T].
+        seq_length: the length S of a row.
+        pad_id: the id of [PAD], which fills the last row.
+
+    Returns:
+        (input_word_ids, input_mask), int32 [N, S] each. N is 0 for fewer than two tokens.
+    """
+    step = seq_length - 1
+    num_rows = (tf.maximum(tf.size(tokens) - 1, 0) + step - 1) // step
+    source = tf.range(num_rows)[:, None] * step + tf.range(seq_length)
+    is_inside = source < tf.size(tokens)
+    ids = tf.where(is_inside, tf.gather(tokens, tf.where(is_inside, source, 0)), pad_id)
+    return ids, tf.cast(is_inside, tf.int32)
+
+
 def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0):
     """Makes rows [CLS] A [SEP] from ragged pieces, padded to the longest row.
 

@@ -15,7 +15,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling import backend, text_generation
 from keras_bert_app.modeling.architectures import make_encoder, make_pretrainer
 from keras_bert_app.modeling.execution import PARTS, PLAIN, STEP, UNCOMPILED
-from keras_bert_app.modeling.task_model import BertTaskModel, Head, for_left_to_right
+from keras_bert_app.modeling.task_model import BertTaskModel, Head, without_cls
 from keras_bert_app.modeling.text_generation import Sampling
 from tests.conftest import GOLDEN
 
@@ -238,7 +238,7 @@ def test_gumbel_noise_has_the_mean_and_deviation_of_its_distribution():
 
 @pytest.mark.parametrize("pooling", ["cls", "concat", "mean"])
 def test_a_head_on_a_gpt_reads_the_last_token_where_it_would_read_cls(pooling):
-    head = for_left_to_right(Head("text", 2, pooling=pooling))
+    head = without_cls(Head("text", 2, pooling=pooling))
     assert not head.has_pooler and head.pooling == {"cls": "last", "concat": "concat_last"}.get(pooling, pooling)
     model = BertTaskModel(CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), head, seed=3)
     ids = random_ids()

@@ -131,7 +131,7 @@ PRETRAIN = GroupedFlags(
             "examples",
             "how text becomes rows, sentence pairs and masks",
             "language_model max_seq_length masked_lm_prob max_predictions_per_seq masking lexicon_file max_ngram "
-            "mask_token_rate random_token_rate sentence_objective short_seq_prob dupe_factor",
+            "mask_token_rate random_token_rate sentence_objective short_seq_prob dupe_factor carry_state",
         ),
         _group(
             "start",

@@ -68,6 +68,54 @@ def test_the_dataset_has_every_piece_once_in_an_epoch_and_resumes_at_a_position(
     np.testing.assert_array_equal(resumed["input_word_ids"], batches[3]["input_word_ids"])
 
 
+def test_a_stream_has_each_document_between_cls_and_sep_and_rows_overlap_by_one_piece(tokenizer):
+    documents = tf.constant(["a b c\nd e", "f g", "", "h i j k l m n o p a b c d"])
+    batch = block_examples(
+        documents, tokenizer, [0, 0], max_seq_length=8, language_model="bidirectional", is_stream=True
+    )
+    ids, mask = batch["input_word_ids"].numpy(), batch["input_mask"].numpy() > 0
+    pieces = [ids[0, 0], *ids[:, 1:][mask[:, 1:]].tolist()]
+    expected = "<abcde.<fg.<hijklmnopabcd."
+    assert pieces == [{"<": CLS, ".": SEP}.get(each) or 5 + LETTERS.index(each) for each in expected]
+    assert (ids[1:, 0] == ids[:-1, -1]).all() and mask[:-1].all() and not ids[~mask].any()
+    assert block_examples(tf.constant([""]), tokenizer, [0, 0], language_model="causal", is_stream=True)[
+        "input_word_ids"
+    ].shape == (0, 128)
+
+
+@pytest.mark.parametrize("batch_size", [3, 7])
+def test_each_row_of_a_batch_continues_the_row_before_wherever_the_stream_begins(shards, batch_size):  # noqa: F811
+    tokenizer = BertTokenizer("".join(f"{piece}\n" for piece in VOCABULARY).encode(), True)
+    arguments = dict(global_batch_size=batch_size, max_seq_length=13, seed=5, language_model="causal", is_stream=True)
+    whole = [batch for batch, _ in _taken(shards[0], tokenizer, 12, **arguments)]
+    num_continued = 0
+    for before, batch in zip(whole[:-1], whole[1:], strict=True):
+        assert batch["stream_places"].tolist() == list(range(batch_size))
+        continues = batch["continues"] > 0
+        assert (batch["input_word_ids"][continues, 0] == before["input_word_ids"][continues, -1]).all()
+        num_continued += continues.sum()
+    assert not whole[0]["continues"].any() and num_continued > 0.3 * 11 * batch_size
+    *_, (_, position) = _taken(shards[0], tokenizer, 5, **arguments)
+    (resumed, _), *_ = _taken(shards[0], tokenizer, 1, position=tuple(position.tolist()), **arguments)
+    assert all((resumed[name] == whole[5][name]).all() for name in resumed)
+
+
+def test_a_stream_has_every_row_of_the_text_once_in_an_epoch(shards):  # noqa: F811
+    tokenizer = BertTokenizer("".join(f"{piece}\n" for piece in VOCABULARY).encode(), True)
+    arguments = dict(max_seq_length=13, language_model="causal", is_stream=True)
+    dataset = pretraining_dataset(shards[0], tokenizer, global_batch_size=7, epochs=1, **arguments)
+    rows = np.concatenate([batch["input_word_ids"].numpy() for batch in dataset])
+    texts = [tf.constant([text.numpy() for text in tf.data.TFRecordDataset(path)]) for path in shards[0]]
+    expected = [block_examples(each, tokenizer, [0, 0], **arguments)["input_word_ids"].numpy() for each in texts]
+    assert sorted(rows[rows.any(axis=1)].tolist()) == sorted(np.concatenate(expected).tolist())
+
+
+def _taken(paths, tokenizer, number, **arguments):
+    """The first batches and positions as arrays."""
+    dataset = pretraining_dataset(paths, tokenizer, with_position=True, **arguments).take(number)
+    return [({name: each.numpy() for name, each in batch.items()}, after.numpy()) for batch, after in dataset]
+
+
 def test_an_unknown_language_model_is_refused(tokenizer):
-    with pytest.raises(DataError, match="language_model is 'both'; expected one of masked, causal"):
+    with pytest.raises(DataError, match="language_model is 'both'; expected one of masked, causal, bidirectional"):
         block_examples(tf.constant(["a"]), tokenizer, [0, 0], language_model="both")
