@@ -55,8 +55,15 @@ _given_for_run = config_flags.define_flags(
 
 # Architecture -> flag without a meaning for it -> the reason.
 _NOT_READ = {
-    "gpt": dict.fromkeys(("is_causal", "type_vocab_size"), "a gpt is always causal and has no segments"),
-    "lstm_lm": dict.fromkeys(("is_causal", "layer_norm_eps"), "an LSTM has no mask of attention and no LayerNorm"),
+    "gpt": {
+        **dict.fromkeys(("is_causal", "type_vocab_size"), "a gpt is always causal and has no segments"),
+        "carry_state": "a gpt has no state",
+    },
+    "lstm_lm": {
+        **dict.fromkeys(("is_causal", "layer_norm_eps"), "an LSTM has no mask of attention and no LayerNorm"),
+        "position_initializer": "an LSTM has no positions",
+        "initializer_range": "an LSTM begins with the values of its paper's code",
+    },
 }
 
 _given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # the vocabulary decides it
@@ -120,7 +127,7 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
         )
     model_config = _wanted_model(vocabulary, existing, recipe, wanted, initial and initial[0].config)
     for name, reason in _NOT_READ.get(model_config.architecture if model_config else "", {}).items():
-        if name in _given_for_model():
+        if name in {**_given_for_model(), **_given_for_run()}:
             raise UserError(f"--{name}: {reason}; leave --{name} out")
     if model_config is None:
         raise UserError(f"--config is missing; name one of {', '.join((*SIZES, *LSTM_SIZES))}, or a bert_config.json")

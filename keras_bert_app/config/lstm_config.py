@@ -86,8 +86,8 @@ class LstmConfig(BertConfig):
 
     Keys of BertConfig with another meaning here: hidden_size is the width of a layer's state (with two directions each
     has half of it), intermediate_size is C, the units of a cell, hidden_dropout_prob is the dropout between layers, and
-    max_position_embeddings is only the length of the longest row that tasks and exports read. The keys in FIXED have no
-    meaning.
+    max_position_embeddings is only the length of the longest row that tasks and exports read, and initializer_range
+    concerns only heads of tasks. The keys in FIXED have no meaning.
 
     Args:
         is_bidirectional: whether a second LSTM reads from right to left (Peters et al. 2018, ELMo).

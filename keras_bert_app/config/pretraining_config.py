@@ -255,7 +255,6 @@ _DATA_NAMES = frozenset(
         "mask_token_rate",
         "random_token_rate",
         "dupe_factor",
-        "carry_state",
         "global_batch_size",
         "batch_ramp_steps",
         "length_ramp_steps",

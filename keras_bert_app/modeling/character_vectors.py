@@ -1,5 +1,6 @@
 """Vectors of pieces from their characters (Peters et al. 2018, ELMo, section 3.4; Kim et al. 2016)."""
 
+import math
 from collections.abc import Sequence
 
 import keras
@@ -9,7 +10,7 @@ from keras_bert_app.config.lstm_config import NUM_CHARACTERS, LstmConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
-from keras_bert_app.modeling.layers import Dense, initializer, uniform_initializer
+from keras_bert_app.modeling.layers import Dense, uniform_initializer
 
 # The numbers 0 to 255 are bytes. allennlp's ELMo has the same marks, with other numbers.
 _BEGINS, _ENDS, _PADDING, _SPECIAL = range(256, NUM_CHARACTERS)
@@ -40,22 +41,12 @@ class CharacterVectors(Configured, keras.layers.Layer):
         super().__init__(**kwargs)
         self.config, self.seed = config, seed
         width = sum(number for _, number in config.character_filters)
-        self.highways = [
-            Dense(
-                width,
-                2 * width,
-                initializer(config, seed, f"highway_{i}"),
-                dtype=self.dtype_policy,
-                name=f"highway_{i}",
-            )
-            for i in range(config.num_highway_layers)
-        ]
-        self.projection = Dense(
-            width,
-            config.direction_size,
-            initializer(config, seed, "character_projection"),
-            dtype=self.dtype_policy,
-            name="projection",
+        limit = math.sqrt(3.0 / width)  # the code of ELMo has this deviation, 1 / sqrt(width)
+        names = [f"highway_{number}" for number in range(config.num_highway_layers)]
+        sizes = dict.fromkeys(names, 2 * width) | {"projection": config.direction_size}
+        *self.highways, self.projection = (
+            Dense(width, size, uniform_initializer(limit, seed, name), dtype=self.dtype_policy, name=name)
+            for name, size in sizes.items()
         )
 
     def build(self, input_shape=None):
@@ -96,7 +87,8 @@ class CharacterVectors(Configured, keras.layers.Layer):
         ops, shape = keras.ops, keras.ops.shape(input_word_ids)
         characters = backend.rows(self.characters, ops.reshape(input_word_ids, (-1,)))
         # [N, characters, character_size]
-        vectors = backend.rows(self.table, ops.cast(characters, "int32"))
+        gather = backend.rows_in_order if execution.is_deterministic else backend.rows
+        vectors = gather(self.table, ops.cast(characters, "int32"))
         vectors = ops.cast(vectors, self.compute_dtype)
         maxima = [
             ops.max(_convolved(vectors, width, kernel, bias, execution), axis=1)

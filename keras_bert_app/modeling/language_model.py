@@ -43,8 +43,16 @@ class LanguageModelHead(Configured, keras.layers.Layer):
             self.output_embeddings = self.add_weight(
                 shape=(self.config.vocab_size, self.config.direction_size),
                 name="output_embeddings",
-                initializer=initializer(self.config, self.seed, "language_model/output_embeddings"),
+                initializer=self.table_initializer("language_model/output_embeddings"),
             )
+
+    def table_initializer(self, name: str) -> keras.initializers.Initializer:
+        """Makes the initializer of the head's own table.
+
+        Args:
+            name: str. The name of the table.
+        """
+        return initializer(self.config, self.seed, name)
 
     def columns(self, embedding_table):
         """Transposes the table, which decoding does once for all its places.

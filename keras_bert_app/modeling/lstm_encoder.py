@@ -11,7 +11,7 @@ from keras_bert_app.modeling.character_vectors import CharacterVectors
 from keras_bert_app.modeling.embeddings import check_length
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
-from keras_bert_app.modeling.layers import Dropout, dropped, initializer, rows_at, uniform_initializer, with_bias
+from keras_bert_app.modeling.layers import Dropout, dropped, rows_at, uniform_initializer, with_bias
 from keras_bert_app.modeling.lstm import forget_nothing, states_of_gates
 
 _DIRECTIONS = ("forward", "backward")
@@ -48,7 +48,7 @@ class PieceTable(Configured, keras.layers.Layer):
             shape=(self.config.vocab_size, self.config.direction_size),
             name="word_embeddings",
             autocast=False,
-            initializer=initializer(self.config, self.seed, "word_embeddings"),
+            initializer=uniform_initializer(0.1, self.seed, "word_embeddings"),  # as in the code of AWD-LSTM
         )
 
     def call(self, input_word_ids, dropout_stem=None, execution: Execution = PLAIN):
@@ -155,6 +155,11 @@ class LstmLayer(Configured, keras.layers.Layer):
         return ops.stack(outputs), ops.stack(cells)
 
 
+def _joined(directions):
+    """Puts the states of both directions side by side."""
+    return keras.ops.concatenate(directions, axis=-1) if directions[1:] else directions[0]
+
+
 def _turned(x, direction):
     """Reverses the places of the backward direction in [S, ...]."""
     return keras.ops.flip(x, axis=0) if direction else x
@@ -243,16 +248,18 @@ class LstmEncoder(Configured, keras.Model):
     def _outputs(self, ids, mask, dropout_stem, output_positions, states, execution):
         embedded = self._embedded(ids, dropout_stem, execution)
         directions = [embedded] * self.config.num_directions
-        x = [self._dropped(each, self.input_dropout, dropout_stem, execution) for each in directions]
+        embedding_output = _joined(directions)
+        x = self._dropped(embedding_output, self.input_dropout, dropout_stem, execution)
         encoder_outputs, forward_states = [], []
         for number, layer in enumerate(self.lstm_layers):
+            x = keras.ops.split(x, self.config.num_directions, axis=-1)
             outputs, cells = layer(x, mask, states and states[number], dropout_stem, execution=execution)
             forward_states.append((outputs[0], cells))
             if self.config.has_projection and number:
                 outputs = [output + before for output, before in zip(outputs, directions, strict=True)]
             directions = outputs
-            encoder_outputs.append(keras.ops.concatenate(directions, axis=-1) if directions[1:] else directions[0])
-            x = [self._dropped(each, layer.dropout, dropout_stem, execution) for each in directions]
+            encoder_outputs.append(_joined(directions))
+            x = self._dropped(encoder_outputs[-1], layer.dropout, dropout_stem, execution)
         last = encoder_outputs[-1]
         dropped_output = self._dropped(last, self.output_dropout, dropout_stem, execution)
         if output_positions is not None:
@@ -261,7 +268,7 @@ class LstmEncoder(Configured, keras.Model):
         return {
             "sequence_output": last,
             "encoder_outputs": encoder_outputs,
-            "embedding_output": keras.ops.concatenate([embedded] * self.config.num_directions, axis=-1),
+            "embedding_output": embedding_output,
             "dropped_output": dropped_output,
             "forward_states": forward_states,
         }

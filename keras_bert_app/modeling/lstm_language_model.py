@@ -1,10 +1,13 @@
 """LstmLanguageModel: LSTMs with the output layer that predicts the next piece, and the piece before."""
 
+import math
+
 import keras
 
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import registered, seed_of_call
 from keras_bert_app.modeling.language_model import LanguageModel, LanguageModelHead
+from keras_bert_app.modeling.layers import uniform_initializer
 from keras_bert_app.modeling.lstm_encoder import LstmEncoder
 
 
@@ -20,6 +23,10 @@ class LstmHead(LanguageModelHead):
         self.output_bias = self.add_weight(
             shape=(self.config.vocab_size,), name="output_bias", initializer="zeros", autocast=False
         )
+
+    def table_initializer(self, name: str) -> keras.initializers.Initializer:
+        # The code of ELMo has this deviation, 1 / sqrt(width).
+        return uniform_initializer(math.sqrt(3.0 / self.config.direction_size), self.seed, name)
 
     def call(self, states, embedding_table, execution: Execution = PLAIN, columns=None):
         return super().call(states, embedding_table, execution, columns) + self.output_bias

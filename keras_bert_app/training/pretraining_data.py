@@ -277,12 +277,12 @@ def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tup
 
 
 def most_rows(run: PretrainingConfig) -> int:
-    """The largest number of rows of a batch.
+    """The largest number of rows of a batch, also if a resumed run gets a ramp of the length.
 
     Args:
         run: PretrainingConfig, resolved.
     """
-    return run.global_batch_size << (LENGTH_DOUBLINGS if run.has_length_ramp else 0)
+    return run.global_batch_size << LENGTH_DOUBLINGS
 
 
 def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:

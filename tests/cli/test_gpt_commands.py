@@ -40,15 +40,22 @@ def test_export_refuses_the_number_of_pieces_for_a_mask(run, gpt, tmp_path):
     assert_refused(done, "--top_k: has no meaning for a GPT, which continues texts; leave it out")
 
 
-@pytest.mark.parametrize("flag", ["--is_causal=false", "--type_vocab_size=3"])
-def test_pretrain_refuses_options_that_a_gpt_has_not(run, texts, tmp_path, flag):
+@pytest.mark.parametrize(
+    "flag, reason",
+    [
+        ("--is_causal=false", "a gpt is always causal and has no segments"),
+        ("--type_vocab_size=3", "a gpt is always causal and has no segments"),
+        ("--carry_state=false", "a gpt has no state"),
+    ],
+)
+def test_pretrain_refuses_options_that_a_gpt_has_not(run, texts, tmp_path, flag, reason):
     files = (
         f"--input_files={texts / 'text.txt'}",
         f"--vocab_file={texts / 'vocab.txt'}",
         f"--workdir={tmp_path / 'run'}",
     )
     done = run("pretrain", "--config=tiny", "--architecture=gpt", "--language_model=causal", flag, *files)
-    assert_refused(done, f"{flag.partition('=')[0]}: a gpt is always causal and has no segments; leave")
+    assert_refused(done, f"{flag.partition('=')[0]}: {reason}; leave")
 
 
 def test_estimate_refuses_a_gpt(run, tmp_path):

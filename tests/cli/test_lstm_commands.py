@@ -33,6 +33,7 @@ def lstm(tmp_path_factory):
     "flags, message",
     [
         (["--num_attention_heads=2"], "config key 'num_attention_heads' is 2; an LSTM has none, so leave it out"),
+        (["--position_initializer=normal"], "--position_initializer: an LSTM has no positions; leave"),
         (["--layer_norm_eps=0.1"], "--layer_norm_eps: an LSTM has no mask of attention and no LayerNorm; leave"),
         (["--language_model=masked"], "--language_model=masked: does not fit a model of architecture lstm_lm"),
         (["--architecture=gpt"], "config architecture 'gpt': an LSTM has other sizes than a Transformer; leave out"),
