@@ -22,8 +22,7 @@ VERBS = {
     },
     "train": {
         "estimate": "estimate memory, time and cost of a pre-training before you start it",
-        "learn_vectors": "learn a vector for each word of a text",
-        "pretrain": "pre-train a BERT or a GPT on text",
+        "pretrain": "pre-train a BERT, a GPT or LSTMs on text",
         "finetune": "fine-tune a model on a task with labelled examples",
         "launch_workers": "run a training command as several processes on this machine",
     },

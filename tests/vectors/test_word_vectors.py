@@ -118,6 +118,9 @@ def test_nearest_words_and_analogies_by_hand():
     assert word_relations.parse_query("man:king::woman:?") == ("man", "king", "woman")
     ((answer,),) = word_relations.neighbours([("man", "king", "woman")], KNOWN, 1)
     assert answer.word == "queen" and answer.rank == 2
+    # king - 2014 + man, each of length 1, is nearest to woman. With the wrong word subtracted it is nearest to queen.
+    ((answer,),) = word_relations.neighbours([("2014", "king", "man")], KNOWN, 1)
+    assert answer.word == "woman" and answer.cosine == pytest.approx(0.95058, abs=1e-5)
     with pytest.raises(UserError, match="the vectors have no word 'prince'; give one of their 6 words"):
         word_relations.neighbours([("prince",)], KNOWN, 1)
     with pytest.raises(UserError, match="is no word and no analogy; write an analogy as man:king::woman:"):
@@ -126,11 +129,12 @@ def test_nearest_words_and_analogies_by_hand():
 
 def test_analogies_of_a_file_are_scored_by_section(tmp_path):
     path = write(
-        tmp_path / "q.txt", ": people\nman king woman queen\nMAN KING WOMAN Berlin\n: x\nman king woman nosuch\n"
+        tmp_path / "q.txt",
+        ": people\nman king woman queen\n2014 king man woman\nMAN KING WOMAN Berlin\n: x\nman king woman nosuch\n",
     )
     people, other, everything = word_relations.score_questions(word_relations.read_questions(path), KNOWN)
-    assert (people.section, people.questions, people.correct, people.skipped) == ("people", 2, 1, 0)
-    assert (other.questions, other.skipped) == (0, 1) and (everything.questions, everything.skipped) == (2, 1)
+    assert (people.section, people.questions, people.correct, people.skipped) == ("people", 3, 2, 0)
+    assert (other.questions, other.skipped) == (0, 1) and (everything.questions, everything.skipped) == (3, 1)
     low, high = people.figures()["interval"]
     assert 0.0 < low < 0.5 < high < 1.0 and other.figures()["accuracy"] is None
     with pytest.raises(UserError, match=":1: has 3 words; expected four words"):
