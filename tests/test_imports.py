@@ -108,7 +108,7 @@ LAYERS = [
             "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
             "initial_weights intervals keyword_start labelled_data lengths metrics mlm_tuning objectives predicting "
             "pruned_runs registry result_lines results run_plan sampling scheduled_sampling scoring split_files task "
-            "transfer"
+            "transfer vector_start"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "

@@ -52,7 +52,7 @@ _VOCAB_FILE = flags.DEFINE_string(
 # --max_eval_examples limits an evaluation here, so --max_eval_steps has no meaning.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
-    is_path=("data_dir", "test_file", "unlabelled_files"),
+    is_path=("data_dir", "test_file", "unlabelled_files", "init_vectors"),
 )
 
 

@@ -4,9 +4,9 @@ python -m keras_bert_app.cli.learn_vectors --input_files='texts/*.txt' --vectors
 python -m keras_bert_app.cli.learn_vectors --corpus_dir=corpus --vocab_file=vocab.txt --vectors_file=pieces.txt
 
 The vectors are a text file in GloVe's format. Words are those of BERT's basic tokenizer: a punctuation mark is a word
-of its own. With --vocab_file the units are the word pieces of this vocabulary. With one worker the same text and flags
-give the same file. --method=fasttext also writes the vectors of character n-grams, as FILE.subwords.npz, from which
-unknown words get vectors.
+of its own. With --vocab_file the units are the word pieces of this vocabulary, for finetune --init_vectors. With one
+worker the same text and flags give the same file. --method=fasttext also writes the vectors of character n-grams, as
+FILE.subwords.npz, from which unknown words get vectors.
 """
 
 import sys
@@ -31,7 +31,9 @@ flags.DEFINE_string("vectors_file", "", "File to write, a word and its numbers i
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary whose pieces get the vectors, not words.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents.")
 flags.DEFINE_string("method", "skip_gram", "skip_gram, or fasttext, which adds vectors of character n-grams.")
-flags.DEFINE_integer("vector_size", 128, "Numbers of a vector.")
+flags.DEFINE_integer(
+    "vector_size", 128, "Numbers of a vector; finetune --init_vectors needs the hidden_size of its model."
+)
 flags.DEFINE_integer("window", 5, "Most words between a word and its context, plus 1; each place draws 1 to this.")
 flags.DEFINE_integer("negative", 5, "Random words against which each pair is trained.")
 flags.DEFINE_integer("min_count", 5, "Fewest occurrences of a word that gets a vector.")

@@ -85,6 +85,7 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
         "target_vocab_sha256",
         "examples_sha256",
         "teachers",
+        "init_vectors",
         "converted_from",
         "pruned_from",
         "task",

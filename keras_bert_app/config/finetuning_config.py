@@ -12,6 +12,7 @@ from keras_bert_app.errors import UserError
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
 CONTEXT_VECTORS = ("auto", "none", "random")
+UNKNOWN_VECTORS = ("random", "unk", "shape", "characters")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
@@ -128,6 +129,18 @@ class FinetuningConfig(TextToTextOptions):
     encoder_layers: int = field(
         -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
     )
+    init_vectors: str = field(
+        "",
+        "File of word vectors (GloVe's or word2vec's text format) with which the word embeddings of random weights "
+        "begin. With --encoder_layers=0 and --bilstm_units the model is a BiLSTM over word vectors. "
+        "--freeze_layers=-1 keeps the vectors as they are.",
+    )
+    unknown_vectors: str = field(
+        "random",
+        "Vectors of the pieces that --init_vectors lacks: random ones; one vector for all (unk); the mean of the words "
+        "of the same shape, such as Xxxx or dddd (shape); or the mean over their character n-grams (characters).",
+        choices=UNKNOWN_VECTORS,
+    )
     reinit_layers: int = field(
         0,
         "Number of the highest layers that begin with new random weights; the pooler does too. The highest layers of "
@@ -226,6 +239,7 @@ class FinetuningConfig(TextToTextOptions):
         "header": "auto",
         "tag_scheme": "auto",
     }
+    ONLY_WITH = TextToTextOptions.ONLY_WITH | {"unknown_vectors": ("init_vectors", ())}
 
     def __post_init__(self):
         super().__post_init__()
@@ -241,6 +255,11 @@ class FinetuningConfig(TextToTextOptions):
         if self.gradual_unfreezing and self.freeze_layers < 0:
             raise UserError(
                 f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; "
+                "leave one of them out"
+            )
+        if self.init_vectors and self.mlm_tuning_steps:
+            raise UserError(
+                f"--init_vectors={self.init_vectors}: the tuning of --mlm_tuning_steps begins with random vectors; "
                 "leave one of them out"
             )
         if self.batch_tokens and not self.length_buckets:
@@ -289,6 +308,11 @@ class FinetuningConfig(TextToTextOptions):
         if self.freeze_layers > num_layers:
             raise UserError(
                 f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give at most that many, or -1"
+            )
+        if self.init_vectors and self.init_checkpoint:
+            raise UserError(
+                f"--init_vectors={self.init_vectors}: the weights of --init_checkpoint={self.init_checkpoint} have "
+                "word embeddings; add --random_init to take only the shape and vocabulary of that model"
             )
         if self.reinit_layers and not self.init_checkpoint:
             raise UserError(

@@ -82,6 +82,7 @@ _NOTES = {
     "labels": _TEXTS,
     "inputs": _TEXTS,
     "teachers": _TEXTS,
+    "init_vectors": _TABLE,
     "id2label": (_are_labels, "an object whose keys are the numbers from 0 and whose values are texts"),
     "task": _TEXT,
     "problem_type": _TEXT,

@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_app.drawing.finetuning_pictures import draw_curves
 from keras_bert_app.modeling.task_models import TaskHead, make_task_model
 from keras_bert_app.runs import checkpoints, lock, work_directory
-from keras_bert_app.tasks import batches, lengths, results, transfer
+from keras_bert_app.tasks import batches, lengths, results, transfer, vector_start
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -35,6 +35,7 @@ class TaskData:
         teachers: directories of the teaching runs.
         answers: logits of the teachers, which the run stores so that a resumed run can use them. None: the run has no
             teachers, or has already ended.
+        vectors: VectorStart of --init_vectors, or None.
     """
 
     data: Data
@@ -43,6 +44,12 @@ class TaskData:
     target_vocabulary: bytes | None = None
     teachers: tuple[str, ...] = ()
     answers: np.ndarray | None = None
+    vectors: vector_start.VectorStart | None = None
+
+    @property
+    def vector_notes(self) -> dict[str, Any]:
+        """The entry of config.json and results.json about --init_vectors; {} without such a file."""
+        return {vector_start.KEY: self.vectors.counts} if self.vectors else {}
 
 
 def finetune(start: Start) -> dict[str, Any]:
@@ -100,7 +107,8 @@ def finetune(start: Start) -> dict[str, Any]:
             reporter.say(scorer.early_end())
         if run.average_checkpoints:
             scorer.evaluate_average()
-        return results.write(start.workdir, data, run, model, scorer, start.is_chief, reporter)
+        notes = start.data.vector_notes
+        return results.write(start.workdir, data, run, model, scorer, start.is_chief, reporter, notes)
 
 
 def _make_model(start):
@@ -119,6 +127,8 @@ def _make_model(start):
         initialization.begin_with_characters(model, start.tokenizer)
     if start.data.data.task.kind == TEXT_TO_TEXT and start.weights is None:
         initialization.begin_with_sines(model)
+    if start.data.vectors and not start.existing.has_begun:
+        vector_start.begin_with_rows(model, start.data.vectors)
     optimizer = choice.make_optimizer(run, transfer.trained_variables(model, run), num_layers)
     optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, num_layers)
     if run.average_decay:
@@ -159,6 +169,7 @@ def _write_configuration(start):
     notes = {
         **transfer.notes_for_others(task_data.data, task_data.head),
         "examples_sha256": task_data.fingerprints,
+        **task_data.vector_notes,
         **({"teachers": list(task_data.teachers)} if task_data.teachers else {}),
     }
     if task_data.target_vocabulary is not None:
@@ -175,6 +186,8 @@ def _introduction(start, model, optimizer, origin):
     yield from tpu.advice(start.strategy, start.run)
     num_trained = sum(variable.shape.num_elements() for variable in optimizer.variables_by_path.values())
     yield f"{model.count_params():,} parameters, {num_trained:,} trained; {origin}"
+    if start.data.vectors and not start.existing.has_begun:
+        yield start.data.vectors.line(start.run.init_vectors)
     for name, features, examples in (
         ("training", data.train, data.train_examples),
         ("dev", data.dev, data.dev_examples),

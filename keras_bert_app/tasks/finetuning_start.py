@@ -22,12 +22,14 @@ from keras_bert_app.tasks import (
     results,
     run_plan,
     transfer,
+    vector_start,
 )
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
+from keras_bert_app.vectors.static.word_vector_files import WordVectors
 from pipelines.wordpiece.vocabulary import checked_pieces, read_bytes
 
 
@@ -78,6 +80,7 @@ def launch(
                 existing,
                 _tuning_directory(workdir, directory, run),
                 plan.context_units,
+                None if existing.has_begun else plan.load_vectors(run),
             )
             outcomes.append(finetune(start))
         except NotFinite as error:
@@ -101,6 +104,7 @@ def make_start(
     existing: ExistingRun | None = None,
     tuning_directory: str = "",
     context_units: int = 0,
+    word_vectors: WordVectors | None = None,
 ) -> Start:
     """Checks all options and data, and makes the Start of one fine-tuning run.
 
@@ -119,6 +123,7 @@ def make_start(
         existing: the content of the work directory. None: the function reads it.
         tuning_directory: the directory in which masked LM is first tuned on the task's texts; "" for no tuning.
         context_units: units of the LSTM that makes context vectors, or 0. A resumed run must get its own number.
+        word_vectors: WordVectors of --init_vectors. None: the function reads them for a run that begins.
 
     Raises:
         UserError: an option, a file or the work directory does not fit.
@@ -132,6 +137,7 @@ def make_start(
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
     head = _head(existing, data, run, tokenizer, context_units, model_config)
+    vectors = _vector_start(existing, run, model_config, vocabulary, word_vectors, data)
     run = run.resolved(batch_plans.num_batches(data.train, run))
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
@@ -142,7 +148,7 @@ def make_start(
     if tuning_directory and not existing.has_begun:
         initial = mlm_tuning.tuned(tuning_directory, given, model_config, vocabulary, initial, strategy, stream)
     weights, lines = initial or (None, ())
-    task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers)
+    task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers, vectors)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
 
@@ -217,6 +223,16 @@ def _head(existing, data, run, tokenizer, context_units, model_config):
         )
     head = context_lstm.in_head(head, context_units, model_config.num_hidden_layers)
     return transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
+
+
+def _vector_start(existing, run, model_config, vocabulary, word_vectors, data):
+    """The VectorStart of --init_vectors, or None. A resumed run has its table in the checkpoint."""
+    if not run.init_vectors:
+        return None
+    if existing.has_begun:
+        return vector_start.VectorStart(existing.note(vector_start.KEY))
+    known = word_vectors or vector_start.read(run, model_config)
+    return vector_start.make(run, vocabulary, known, data.train.token_ids)
 
 
 def _over_seeds(workdir, outcomes, strategy, stream):

@@ -13,7 +13,7 @@ from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
-PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "teacher", "target_vocab_file")
+PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "init_vectors", "teacher", "target_vocab_file")
 # Fine-tuning limits an evaluation by max_eval_examples and does not read max_eval_steps.
 FIELDS = {field.name: field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"}
 

@@ -4,7 +4,8 @@ import dataclasses
 import json
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
@@ -56,7 +57,14 @@ def _best_step(figures):
 
 
 def write(
-    workdir: str, data: Any, run: FinetuningConfig, model: Any, scorer: Any, chief: bool, reporter: Any
+    workdir: str,
+    data: Any,
+    run: FinetuningConfig,
+    model: Any,
+    scorer: Any,
+    chief: bool,
+    reporter: Any,
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Scores the best weights next to the baseline, and writes and prints the results.
 
@@ -68,12 +76,12 @@ def write(
         scorer: dev_evaluation.Scorer.
         chief: whether this process writes files.
         reporter: reporting.Reporter.
+        notes: dict of further entries: init_vectors is what its file has (vector_start.VectorStart).
 
     Returns:
         dict:
             task, metric, seed, num_train_steps, train_seconds.
-            num_evaluations: number of evaluations on the dev examples that choose the weights.
-            dev_examples: number of these examples.
+            num_evaluations, dev_examples: numbers of evaluations and of examples that choose the weights.
             last, best: step and score of the last and of the best evaluation.
             average: steps and score of the mean of checkpoints; best has mean_of_steps if this mean is the best.
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
@@ -81,7 +89,7 @@ def write(
             no_better_than_baseline: whether the lower end of difference_interval is at most 0.
             layer_shares, layer_gamma: the learned mix of the layers, with --layers=scalar_mix.
             tuned: fields of FinetuningConfig that were tuned on dev. All scores of the best weights use them.
-            dev_NAME: the scores of each further split.
+            dev_NAME: the scores of each further split. Other entries: those of `notes`.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task = data.task
@@ -90,30 +98,43 @@ def write(
     run = dataclasses.replace(run, **tuned_fields)
     answers = scorer.decoded(data.reported_examples, data.reported, scorer.logits(data.reported), run)
     figures = {
-        "task": task.name,
-        "metric": task.metrics[0],
-        "seed": run.seed,
-        "num_train_steps": run.num_train_steps,
-        "train_seconds": round(_seconds(workdir), 1),
+        **_about_run(workdir, task, run),
         **_chosen(data, scorer, manifest),
         **_reported(data, answers),
         **_layer_mix(model),
+        **notes,
     }
     if tuned_fields:
         figures["tuned"] = tuned_fields
-    for split, (examples, features) in data.others.items():
-        answers = scorer.decoded(examples, features, scorer.logits(features), run)
-        figures[split] = _rounded(task.family.score(task, examples, answers, data.labels))
+    figures |= _other_splits(data, run, scorer)
     # Mistakes and pictures show the examples that choose the weights. People who see the reported examples would adapt
     # the options to them.
     mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     pictures = task.family.pictures(model, data.dev, dev_logits, f"{workdir}: {task.name}")
     if chief:
-        _write_files(workdir, data, figures, predictions, mistakes)
-        for name, picture in pictures.items():
-            storage.write_whole(work_directory.path_in(workdir, name), picture)
+        _write_files(workdir, data, figures, predictions, mistakes, pictures)
     _say(workdir, data, run, figures, mistakes, pictures, reporter)
     return figures
+
+
+def _about_run(workdir, task, run):
+    """The first entries of results.json: the task, the seed and the length of the run."""
+    return {
+        "task": task.name,
+        "metric": task.metrics[0],
+        "seed": run.seed,
+        "num_train_steps": run.num_train_steps,
+        "train_seconds": round(_seconds(workdir), 1),
+    }
+
+
+def _other_splits(data, run, scorer):
+    """The scores of each further split: dict split -> scores."""
+    task, scores = data.task, {}
+    for split, (examples, features) in data.others.items():
+        answers = scorer.decoded(examples, features, scorer.logits(features), run)
+        scores[split] = _rounded(task.family.score(task, examples, answers, data.labels))
+    return scores
 
 
 def _layer_mix(model):
@@ -192,7 +213,7 @@ def _reported(data, predictions):
     }
 
 
-def _write_files(workdir, data, figures, predictions, mistakes):
+def _write_files(workdir, data, figures, predictions, mistakes, pictures):
     def path(name):
         return work_directory.path_in(workdir, name)
 
@@ -203,7 +224,8 @@ def _write_files(workdir, data, figures, predictions, mistakes):
         *data.task.family.answers(data.task, data.dev_examples, predictions, data.labels),
         f"{workdir}: {data.task.name}, dev examples that chose step {figures['best']['step']:,}",
     )
-    storage.write_whole(path("answers.png"), picture)
+    for name, content in {"answers.png": picture, **pictures}.items():
+        storage.write_whole(path(name), content)
     if "layer_shares" in figures:
         picture = finetuning_pictures.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers")
         storage.write_whole(path("layer_shares.png"), picture)

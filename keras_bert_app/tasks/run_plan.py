@@ -10,7 +10,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import context_lstm, initial_weights, pruned_runs, registry
+from keras_bert_app.tasks import context_lstm, initial_weights, pruned_runs, registry, vector_start
+from keras_bert_app.vectors.static.word_vector_files import WordVectors
 from pipelines import storage
 
 Loaded = tuple[Weights, list[str]]  # weights, and log lines about them
@@ -48,6 +49,7 @@ class Plan:
         vocabulary: content of their vocabulary file.
         loaded: the weights of init_checkpoint; None until `load` reads them.
         context_units: units in each direction of the LSTM that makes context vectors; 0 for no context vectors.
+        word_vectors: the vectors of --init_vectors; None until `load_vectors` reads them.
     """
 
     existing: dict[int, ExistingRun]
@@ -60,6 +62,7 @@ class Plan:
     vocabulary: bytes
     loaded: Loaded | None = None
     context_units: int = 0
+    word_vectors: WordVectors | None = None
 
     def run(self, seed: int) -> FinetuningConfig:
         """The configuration of a seed's run."""
@@ -76,6 +79,12 @@ class Plan:
             weights, lines, _ = initial_weights.read(run.init_checkpoint, run.encoder_layers, run.task, choice)
             self.loaded = weights, lines
         return self.loaded
+
+    def load_vectors(self, run: FinetuningConfig) -> WordVectors | None:
+        """The vectors of --init_vectors, or None. The method reads them once for all seeds."""
+        if run.init_vectors and self.word_vectors is None:
+            self.word_vectors = vector_start.read(run, self.model_config)
+        return self.word_vectors
 
 
 def make_plan(workdir: str, wanted: dict[str, Any], num_seeds: int, source: Source) -> tuple[Plan, dict[int, str]]:

@@ -71,7 +71,8 @@ FINETUNE = GroupedFlags(
         _group(
             "start",
             "the directory of the run, the weights to start from and the seeds",
-            "workdir init_checkpoint config vocab_file random_init seed num_seeds mlm_tuning_steps",
+            "workdir init_checkpoint config vocab_file random_init init_vectors unknown_vectors seed num_seeds "
+            "mlm_tuning_steps",
         ),
         _group(
             "what_learns",

@@ -3,10 +3,13 @@
 - `unk`: all unknown words have one vector.
 - `shape`: the words of a shape class, such as Xxxx or dddd, have the mean of the known words of this class.
 - `characters`: the mean of the vectors of the word's character n-grams.
+- `random`: random vectors, which say nothing about the word.
+
+`given` names the words that a training did not see but the file has. They keep the vector of the file.
 """
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -16,6 +19,22 @@ from keras_bert_app.vectors.static.word_vector_files import WordVectors
 UNKNOWN_WORDS = ("[UNK]", "<unk>", "<UNK>")  # names of the vector for all unknown words in BERT's and GloVe's files
 _INNER = "##"
 _LONGEST_RUN = 4  # equal letters of a shape, as in spaCy's token.shape_
+
+
+def given(words: Iterable[str], known: WordVectors, seen: Collection[str]) -> list[str]:
+    """Lists the words that a training did not see but the file has.
+
+    A classifier that reads fixed vectors can use these words, because their vectors lie in the space of the others.
+
+    Args:
+        words: iterable of str.
+        known: WordVectors.
+        seen: collection of str. The words of the training.
+
+    Returns:
+        list of str, in the order of the words.
+    """
+    return [word for word in words if word in known.rows and word not in seen]
 
 
 def unk_vector(known: WordVectors) -> np.ndarray:
@@ -164,6 +183,22 @@ def _means(members, num_groups, known):
         for number, chosen in zip(numbers, np.split(rows, starts[1:]), strict=True):
             means[number] = known.vectors[chosen].mean(axis=0, dtype=np.float64)
     return means
+
+
+def by_chance(words: Sequence[str], known: WordVectors, seed: int) -> np.ndarray:
+    """Draws random vectors whose numbers have the variance of the known vectors (Kim 2014, section 3.1).
+
+    Args:
+        words: sequence of n str.
+        known: WordVectors.
+        seed: int. The same seed and number of words give the same vectors.
+
+    Returns:
+        float32 [n, D].
+    """
+    generator = np.random.Generator(np.random.Philox(key=seed))
+    values = generator.standard_normal((len(words), known.vectors.shape[1]), np.float32)
+    return values * known.vectors.std(dtype=np.float64).astype(np.float32)
 
 
 def by_unk(words: Sequence[str], known: WordVectors) -> np.ndarray:

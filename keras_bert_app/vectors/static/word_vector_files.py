@@ -22,6 +22,7 @@ _FASTTEXT_BINARY = b"\xba\x16\x4f\x2f"  # FASTTEXT_FILEFORMAT_MAGIC_INT32 of fas
 _LINES_AT_A_TIME = 1000
 _MOST_LINE_BYTES = 1 << 20
 _MOST_SUBWORD_BYTES = 1 << 33
+_LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 40  # characters of a wrong value that a message shows
 _EXPECTED = "expected a word and its numbers, with one space between them"
 
@@ -143,7 +144,8 @@ class _Lines:
         parts = [line.rsplit(b" ", self.size) for line in lines]  # a word may hold spaces, as in glove.840B.300d
         try:
             names = [fields[0].decode("utf-8") for fields in parts]
-            values = np.array([fields[1:] for fields in parts], dtype=np.float32)
+            with np.errstate(over="ignore"):  # the check names numbers that are too large
+                values = np.array([fields[1:] for fields in parts], dtype=np.float32)
             is_right = values.shape == (len(lines), self.size) and np.isfinite(values).all()
         except ValueError:
             is_right = False
@@ -164,7 +166,7 @@ class _Lines:
         for field in fields[1:]:
             if not _is_number(field):
                 raise UserError(f"{place}: has {_shown(field)} where a number was expected; {_EXPECTED}")
-            if not np.isfinite(np.float32(field)):
+            if not abs(float(field)) <= _LARGEST:
                 raise UserError(f"{place}: has the number {_shown(field)}; expected finite numbers of 32 bits")
         try:
             word = fields[0].decode("utf-8")
