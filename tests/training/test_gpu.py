@@ -201,8 +201,8 @@ def take_steps(
 
 def test_the_step_of_a_gpu_gives_the_weights_of_the_uncompiled_step():
     """The steps include layers that are still frozen, a step that is skipped, and a scaled loss."""
-    plain, expected, _ = take_steps(UNCOMPILED, bad_step=1, optimizer="lamb")
-    figures, weights, optimizer = take_steps(GPU_STEP, bad_step=1, optimizer="lamb", scale=2.0**9)
+    plain, expected, _ = take_steps(UNCOMPILED, bad_step=1)
+    figures, weights, optimizer = take_steps(GPU_STEP, bad_step=1, scale=2.0**9)
     assert figures["bad_variable"][1] == plain["bad_variable"][1] >= 0
     np.testing.assert_allclose(figures["masked_lm_loss_sum"], plain["masked_lm_loss_sum"], rtol=1e-5)
     for path, values in expected.items():
