@@ -1,5 +1,7 @@
 """Makes a tiny encoder with random weights, and sentences of its words."""
 
+import functools
+
 import numpy as np
 
 from keras_bert_app.analysis.encoders import Subject
@@ -11,10 +13,8 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 WORDS = ("the", "cat", "sat", "it", "its", "old", "dog", ".")
 
 
-def subject(tmp_path):
-    """Makes a Subject with 2 layers and 2 heads of size 7 in each."""
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]) + "\n")
+@functools.cache  # making an encoder takes longer than most tests of one
+def _encoder():
     config = BertConfig(
         vocab_size=6 + len(WORDS),
         hidden_size=14,
@@ -23,7 +23,14 @@ def subject(tmp_path):
         intermediate_size=11,
         max_position_embeddings=19,
     )
-    return Subject("toy", BertEncoder(config, seed=3, has_pooler=False), BertTokenizer(str(vocabulary), True))
+    return BertEncoder(config, seed=3, has_pooler=False)
+
+
+def subject(tmp_path):
+    """Makes a Subject with 2 layers and 2 heads of size 7 in each."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]) + "\n")
+    return Subject("toy", _encoder(), BertTokenizer(str(vocabulary), True))
 
 
 def tree(words, heads, relations=None, tags=None, misc=None, document=0):

@@ -106,11 +106,14 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
         (("--", "--workdir=somewhere"), ["'--workdir=somewhere'"]),
         (("--", "pretrain", "--strategy", "mirrored"), ["--strategy=mirrored", "multi_worker"]),
         (("--num_workers=0", "--", "pretrain"), ["num_workers"]),
-        (("--", "pretrain", "--learning_rate=-1"), ["--workdir is missing"]),
     ],
 )
-def test_a_wrong_command_gives_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
-    assert_refused(run_process("launch_workers", *arguments), *parts)
+def test_a_wrong_command_gives_one_line_and_exit_code_2(run, arguments, parts):
+    assert_refused(run("launch_workers", *arguments), *parts)
+
+
+def test_a_wrong_flag_of_the_workers_gives_one_line_and_is_not_tried_again():
+    assert_refused(run_process("launch_workers", "--", "pretrain", "--learning_rate=-1"), "--workdir is missing")
 
 
 class FakeWorkers:

@@ -2,12 +2,14 @@
 
 import fcntl
 import json
+import multiprocessing
 import os
 import random
 import re
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -17,7 +19,7 @@ from keras_bert_app.drawing.corpus_picture import draw_corpus_report
 from pipelines.corpus import preparation
 from pipelines.corpus.preparation import load_manifest, shard_paths
 from tests.cli import small_pieces
-from tests.cli.test_commands import ROOT, assert_refused, command, run_process
+from tests.cli.test_commands import ROOT, assert_refused, command
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("", "n", "r", "s", "t")]
 
@@ -67,8 +69,7 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["splits"]["train"]["documents"] == manifest["train"]["documents"]
     assert "most repeated lines" in (tmp_path / "out/report.txt").read_text()
-    again = run_process("prepare_corpus", f"--input_files={texts}", f"--output_dir={tmp_path}/out")
-    assert_refused(again, "manifest.json is there already")
+    assert_refused(prepare(texts, tmp_path / "out"), "manifest.json is there already")
 
 
 @pytest.mark.parametrize(
@@ -126,24 +127,39 @@ def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(prepare, texts, tmp_p
     assert result.returncode == 0 and "1 lines with invalid UTF-8" in result.stdout
 
 
-def start(texts, output_dir, *more, piece_bytes=3000):
-    """Starts the command as a process with small, slow pieces, so that a test can stop it in the middle."""
-    code = f"""
-import sys
-from keras_bert_app.cli import prepare_corpus
-from tests.cli import small_pieces
-small_pieces.use(setattr, {piece_bytes}, pause=0.2)
-sys.argv = ["prepare_corpus"] + sys.argv[1:]
-prepare_corpus.app.run(prepare_corpus.main, "")
-"""
-    arguments = command("", f"--input_files={texts}", f"--output_dir={output_dir}", "--num_shards=9", *more)
-    return subprocess.Popen(
-        [arguments[0], "-c", code, *arguments[3:]],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+# Processes of these tests are forks of a server that has imported TensorFlow once, which takes seconds.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+
+
+def run_slowly(arguments, piece_bytes, most_bytes_of_a_file, errors):
+    """Runs the command in a fork, with slow pieces and standard error in a file."""
+    from keras_bert_app.cli import prepare_corpus  # here, because the other tests run this module as a command
+
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT), 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if most_bytes_of_a_file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes_of_a_file, most_bytes_of_a_file))
+    small_pieces.use(setattr, piece_bytes, pause=0.2)
+    sys.argv = ["prepare_corpus", *arguments]
+    prepare_corpus.app.run(prepare_corpus.main, "")
+
+
+@pytest.fixture
+def start(texts, tmp_path):
+    """A function that starts the command as a process with small, slow pieces, so that a test can stop it midway.
+
+    The function returns the process and the path of its standard error.
+    """
+
+    def start_process(*more, piece_bytes=3000, most_bytes_of_a_file=0):
+        arguments = f"--input_files={texts}", f"--output_dir={tmp_path}/out", "--num_shards=9", *more
+        errors = tmp_path / "errors.txt"
+        process = FORKS.Process(target=run_slowly, args=(arguments, piece_bytes, most_bytes_of_a_file, str(errors)))
+        process.start()
+        return process, errors
+
+    return start_process
 
 
 @pytest.fixture
@@ -185,12 +201,12 @@ def uninterrupted(texts, tmp_path_factory):
 
 @pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
 def test_a_killed_run_continues_to_the_same_bytes_and_repeats_no_finished_work(
-    texts, tmp_path, finish, uninterrupted, moment
+    start, tmp_path, finish, uninterrupted, moment
 ):
-    process = start(texts, tmp_path / "out")
+    process, _ = start()
     wait_for(tmp_path / "out", moment)
     process.kill()
-    process.communicate()
+    process.join()
     assert not (tmp_path / "out/manifest.json").exists()
     done = [str(path).removesuffix(".json") for path in (tmp_path / "out/.incomplete").glob("s*/*.json")]
     output, written = finish()
@@ -201,22 +217,22 @@ def test_a_killed_run_continues_to_the_same_bytes_and_repeats_no_finished_work(
 
 @pytest.mark.parametrize("number, name", [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
 def test_a_signal_ends_the_run_with_one_line_and_the_run_can_continue(
-    texts, tmp_path, finish, uninterrupted, number, name
+    start, tmp_path, finish, uninterrupted, number, name
 ):
-    process = start(texts, tmp_path / "out")
+    process, errors = start()
     wait_for(tmp_path / "out", "spool/00000.json")
-    process.send_signal(number)
-    _, errors = process.communicate()
-    assert process.returncode == 128 + number
-    assert errors == f"stopped by {name}; the same command continues from what is finished\n"
+    os.kill(process.pid, number)
+    process.join()
+    assert process.exitcode == 128 + number
+    assert errors.read_text() == f"stopped by {name}; the same command continues from what is finished\n"
     assert "continues an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
 
 
-def test_a_run_with_other_parameters_starts_over_and_says_so(texts, tmp_path, finish, uninterrupted):
-    process = start(texts, tmp_path / "out", "--seed=8")
+def test_a_run_with_other_parameters_starts_over_and_says_so(start, tmp_path, finish, uninterrupted):
+    process, _ = start("--seed=8")
     wait_for(tmp_path / "out", "spool/00001.json")
     process.kill()
-    process.communicate()
+    process.join()
     output, _ = finish()
     assert "starts over" in output and "seed was 8, is 12345" in output
     assert contents(tmp_path / "out") == uninterrupted
@@ -229,13 +245,12 @@ def test_a_second_process_is_refused(prepare, texts, tmp_path):
         assert_refused(prepare(texts, tmp_path / "out"), "another process is preparing a corpus there")
 
 
-def test_a_full_disk_gives_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
+def test_a_full_disk_gives_one_line_and_leaves_no_corpus(prepare, start, texts, tmp_path):
     # A limit on the size of files makes a write fail as a full disk does. Only the error number differs.
-    process = start(texts, tmp_path / "out", piece_bytes=1 << 24)
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    _, errors = process.communicate()
-    assert process.returncode == 2 and errors.count("\n") == 1, errors
-    assert "the corpus could not be written (File too large" in errors
+    process, errors = start(piece_bytes=1 << 24, most_bytes_of_a_file=20_000)
+    process.join()
+    assert process.exitcode == 2 and errors.read_text().count("\n") == 1, errors.read_text()
+    assert "the corpus could not be written (File too large" in errors.read_text()
     assert not (tmp_path / "out/manifest.json").exists()
     result = prepare(texts, tmp_path / "out")
     assert result.returncode == 0, result.stderr

@@ -154,9 +154,9 @@ def test_the_oldest_compiled_programs_are_deleted_first(tmp_path):
 
 
 @functools.cache
-def trainer(execution, precision, optimizer_name, strategy, has_scale):
+def trainer(execution, precision, strategy, has_scale):
     """(optimizer, train call, weights by path, function that resets all variables), traced once for several tests."""
-    run = dataclasses.replace(RUN, precision=precision, optimizer=optimizer_name)
+    run = dataclasses.replace(RUN, precision=precision, bias_correction=True)
     strategy = strategy or tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
         model = BertPretrainer(CONFIG, dtype=strategies.KERAS_POLICIES[precision])
@@ -177,12 +177,10 @@ def trainer(execution, precision, optimizer_name, strategy, has_scale):
     return optimizer, call, variables, reset
 
 
-def take_steps(
-    execution, num_steps=3, strategy=None, scale=None, bad_step=None, precision="float32", optimizer="adamw"
-):
+def take_steps(execution, num_steps=3, strategy=None, scale=None, bad_step=None, precision="float32"):
     """Trains a model without dropout. Returns (figures of each step by name, weights by path, optimizer)."""
     run = dataclasses.replace(RUN, precision=precision)
-    optimizer, call, variables, reset = trainer(execution, precision, optimizer, strategy, bool(scale))
+    optimizer, call, variables, reset = trainer(execution, precision, strategy, bool(scale))
     reset()
     if scale:
         optimizer.loss_scale.scale.assign(scale)
@@ -201,8 +199,8 @@ def take_steps(
 
 def test_the_step_of_a_gpu_gives_the_weights_of_the_uncompiled_step():
     """The steps include layers that are still frozen, a step that is skipped, and a scaled loss."""
-    plain, expected, _ = take_steps(UNCOMPILED, bad_step=1, optimizer="lamb")
-    figures, weights, optimizer = take_steps(GPU_STEP, bad_step=1, optimizer="lamb", scale=2.0**9)
+    plain, expected, _ = take_steps(UNCOMPILED, bad_step=1)
+    figures, weights, optimizer = take_steps(GPU_STEP, bad_step=1, scale=2.0**9)
     assert figures["bad_variable"][1] == plain["bad_variable"][1] >= 0
     np.testing.assert_allclose(figures["masked_lm_loss_sum"], plain["masked_lm_loss_sum"], rtol=1e-5)
     for path, values in expected.items():
