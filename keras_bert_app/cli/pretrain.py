@@ -61,6 +61,7 @@ _NOT_READ = {
     },
     "lstm_lm": {
         **dict.fromkeys(("is_causal", "layer_norm_eps"), "an LSTM has no mask of attention and no LayerNorm"),
+        "type_vocab_size": "an LSTM has no segments",
         "position_initializer": "an LSTM has no positions",
         "initializer_range": "an LSTM begins with the values of its paper's code",
     },

@@ -11,7 +11,6 @@ FIXED = {
     "num_attention_heads": 1,
     "attention_probs_dropout_prob": 0.0,
     "hidden_act": "tanh",
-    "type_vocab_size": 1,
     "num_heads_by_layer": (),
 }
 
@@ -63,7 +62,7 @@ LSTM_SIZES = {
         "activation_penalty": 2.0,
         "temporal_penalty": 1.0,
     },
-    # A short training hardly sees a piece twice, so these rates are a fifth of those of awd_lstm.
+    # A short training hardly sees a piece twice, so these rates are about a fifth of those of awd_lstm.
     "awd_lstm_tiny": {
         **_AWD,
         "hidden_size": 128,
@@ -87,7 +86,7 @@ class LstmConfig(BertConfig):
     Keys of BertConfig with another meaning here: hidden_size is the width of a layer's state (with two directions each
     has half of it), intermediate_size is C, the units of a cell, hidden_dropout_prob is the dropout between layers, and
     max_position_embeddings is only the length of the longest row that tasks and exports read, and initializer_range
-    concerns only heads of tasks. The keys in FIXED have no meaning.
+    concerns only heads of tasks. type_vocab_size and the keys in FIXED have no meaning; an LSTM does not read segments.
 
     Args:
         is_bidirectional: whether a second LSTM reads from right to left (Peters et al. 2018, ELMo).
@@ -116,7 +115,6 @@ class LstmConfig(BertConfig):
     num_attention_heads: int = 1
     attention_probs_dropout_prob: float = 0.0
     hidden_act: str = "tanh"
-    type_vocab_size: int = 1
     is_bidirectional: bool = False
     has_projection: bool = True
     state_clip: float = 3.0
@@ -135,7 +133,8 @@ class LstmConfig(BertConfig):
     OWN_ARCHITECTURES = ("lstm_lm",)
 
     def __post_init__(self):
-        object.__setattr__(self, "num_heads_by_layer", tuple(self.num_heads_by_layer))
+        if self.num_heads_by_layer == []:  # JSON has no tuples
+            object.__setattr__(self, "num_heads_by_layer", ())
         for name, value in FIXED.items():
             if getattr(self, name) != value:
                 raise UserError(f"config key {name!r} is {getattr(self, name)!r}; an LSTM has none, so leave it out")
@@ -152,9 +151,10 @@ class LstmConfig(BertConfig):
             raise UserError("config key 'num_hidden_layers' is 0; expected 1 or more layers of an LSTM")
         if self.hidden_size % self.num_directions:
             raise UserError(f"config hidden_size {self.hidden_size} is odd; two directions need an even number")
-        if self.max_characters < 3 or self.max_characters < max(
-            (width for width, _ in self.character_filters), default=0
-        ):
+        widths = [width for width, _ in self.character_filters]
+        if len(set(widths)) < len(widths):
+            raise UserError(f"config key 'character_filters' has the widths {widths}; expected each width once")
+        if self.max_characters < max([3, *widths]):
             raise UserError(
                 f"config key 'max_characters' is {self.max_characters}; expected 3 or more, and as many as the widest "
                 "of character_filters"

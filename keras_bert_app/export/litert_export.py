@@ -47,7 +47,7 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
         bytes: the content of a .tflite file.
 
     Raises:
-        UserError: LiteRT lacks an op of the model, or the converted model gives other outputs.
+        UserError: LiteRT lacks an op of the model, cannot run the converted model, or it gives other outputs.
     """
     function, to_convert = make_module(PLAIN).exported[signature], make_module(_SEPARATE)
     concrete = to_convert.exported[signature].get_concrete_function()
@@ -59,7 +59,12 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
         raise UserError(f"--litert: this model cannot be converted ({', '.join(names)}); leave the flag out") from None
     inputs = {spec.name: _example(spec) for spec in function.input_signature}
     expected = function(**{name: tf.constant(values) for name, values in inputs.items()})
-    converted = LiteRTModel(model)(**inputs)
+    try:
+        converted = LiteRTModel(model)(**inputs)
+    except UserError:  # LiteRT cannot size the lists of an LSTM's loop
+        raise UserError(
+            "--litert: LiteRT cannot run the converted model, such as an LSTM; leave the flag out"
+        ) from None
     for name, values in expected.items():
         values = values.numpy()
         if values.dtype.kind == "f":

@@ -15,7 +15,7 @@ from keras_bert_app.modeling.layers import Dropout, dropped, rows_at, uniform_in
 from keras_bert_app.modeling.lstm import forget_nothing, states_of_gates
 
 _DIRECTIONS = ("forward", "backward")
-# The numbers of the dropouts. A layer has two: of its output, and of its recurrent weights in each direction.
+# The numbers of the dropouts. A layer has three: of the recurrent weights in each direction, and of its output.
 _PIECES_PLACE, _INPUT_PLACE, _OUTPUT_PLACE, _LAYER_PLACE, _PLACES_A_LAYER = 0, 1, 2, 3, 3
 
 

@@ -117,12 +117,9 @@ def training_batches(
     examples = {**examples, **({"is_stream": True} if is_stream else {})}
     while True:
         now = share()
-        is_new = batch_shape_at(run, step, now) != shape
-        # A resumed run restores the states, unless the batch before had another shape.
-        has_states = not is_new or (
-            shape is None and batch_shape_at(run, max(step - 1, 0), now) == batch_shape_at(run, step, now)
-        )
-        if is_new:
+        # A run that resumes has the states after the step before it.
+        before = shape or batch_shape_at(run, max(step - 1, 0), now)
+        if batch_shape_at(run, step, now) != shape:
             shape = batch_shape_at(run, step, now)
             batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step, now))
         try:
@@ -130,7 +127,7 @@ def training_batches(
         except StopIteration:
             raise without_examples(corpora, tokenizer) from None
         position = tuple(position.numpy().tolist())
-        if is_stream and not has_states:
+        if is_stream and before != shape:  # the places of the batch before had other texts
             batch = {**batch, "continues": tf.zeros_like(batch["continues"])}
         yield batch, position
         step += 1

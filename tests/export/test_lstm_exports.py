@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from keras_bert_app.config.lstm_config import LstmConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import pretrained_export, saved_models, sentence_vectors
+from keras_bert_app.export import litert_export, pretrained_export, saved_models, sentence_vectors
 from keras_bert_app.export.continuation import Continuation
+from keras_bert_app.export.encoder_signatures import EncoderModule
 from keras_bert_app.export.sentence_vectors import Pooling
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
@@ -96,6 +97,12 @@ def test_sentence_vectors_are_means_of_the_states_and_never_that_of_cls(tmp_path
             UserError, match=f"--pooling=cls: in a lstm_lm \\[CLS\\] {reason}; give --pooling=mean or max"
         ):
             sentence_vectors.embedding_module(str(tmp_path / reason), Pooling("cls"))
+
+
+def test_litert_refuses_the_loop_of_an_lstm():
+    encoder = weights_of(AWD)[0].encoder
+    with pytest.raises(UserError, match="--litert: LiteRT cannot run the converted model, such as an LSTM; leave the"):
+        litert_export.convert(lambda execution: EncoderModule(encoder, [2, 7, 3], execution=execution))
 
 
 def test_an_lstm_cannot_be_written_in_the_layout_of_another_library(tmp_path):

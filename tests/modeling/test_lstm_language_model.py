@@ -233,6 +233,11 @@ def test_a_dropped_piece_is_dropped_wherever_it_stands():
         ({"num_hidden_layers": 0}, "'num_hidden_layers' is 0; expected 1 or more layers of an LSTM"),
         ({"num_attention_heads": 2}, "'num_attention_heads' is 2; an LSTM has none, so leave it out"),
         ({"character_filters": ((1,),)}, "'character_filters' is ((1,),); expected pairs of a width and a number"),
+        (
+            {"character_filters": ((1, 3), (1, 5))},
+            "'character_filters' has the widths [1, 1]; expected each width once",
+        ),
+        ({"num_heads_by_layer": 3}, "'num_heads_by_layer' is 3; an LSTM has none, so leave it out"),
         ({"max_characters": 2}, "'max_characters' is 2; expected 3 or more"),
         ({"recurrent_dropout_prob": 1.0}, "'recurrent_dropout_prob' is 1.0; expected 0 <= p < 1"),
         ({"state_clip": -1.0}, "'state_clip' is -1.0; expected 0 or more"),

@@ -1,6 +1,7 @@
 """Pre-training of LSTMs: the losses, streams of rows with carried states, exact resume, parts and replicas."""
 
 import dataclasses
+import itertools
 import shutil
 
 import keras
@@ -14,7 +15,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.modeling import carried_states
 from keras_bert_app.modeling.architectures import make_pretrainer
-from keras_bert_app.training import initialization
+from keras_bert_app.training import initialization, pretraining_data
 from keras_bert_app.training.language_model_objective import BidirectionalObjective, LstmObjective
 from pipelines import BertTokenizer
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, train, two_replicas
@@ -149,6 +150,24 @@ def test_a_run_resumes_bit_for_bit_with_its_states(config, changes, step, traini
         shutil.rmtree(checkpoint_of(part, later))
     train(part, training_shards)
     assert_same(part, whole)
+
+
+def test_a_ramp_begins_each_shape_with_zeros(shards):
+    run = run_of(AWD, length_ramp_steps=4, max_seq_length=32)
+    tokenizer = BertTokenizer("".join(f"{piece}\n" for piece in VOCABULARY).encode(), True)
+    examples = pretraining_data.example_arguments(run, tokenizer, None)
+    arguments = ([shards[0]], tokenizer)
+    batches = pretraining_data.training_batches(run, *arguments, None, examples, 0, is_stream=True)
+    taken = list(itertools.islice(batches, 7))
+    has_continued = [bool(tf.reduce_any(batch["continues"] > 0)) for batch, _ in taken]
+    assert [len(batch["continues"]) for batch, _ in taken] == [32, 32, 16, 16, 8, 8, 8]
+    assert has_continued == [False, True, False, True, False, True, True]
+    # A resumed run keeps its states inside of a shape, and begins anew where the shape changes.
+    for step, expected in ((3, True), (4, False), (6, True)):
+        position = taken[step - 1][1]
+        batch, _ = next(pretraining_data.training_batches(run, *arguments, position, examples, step, is_stream=True))
+        assert bool(tf.reduce_any(batch["continues"] > 0)) == expected
+        np.testing.assert_array_equal(batch["input_word_ids"], taken[step][0]["input_word_ids"])
 
 
 def test_parts_of_a_batch_and_two_replicas_give_the_weights_and_states_of_one(training_shards, make_workdir):
