@@ -12,7 +12,7 @@ _HOMES = {
     "BertEncoder": "keras_bert_app.modeling.encoder",
     "BertPretrainer": "keras_bert_app.modeling.pretrainer",
     "BertTaskModel": "keras_bert_app.modeling.task_model",
-    "Head": "keras_bert_app.modeling.task_model",
+    "Head": "keras_bert_app.modeling.task_head",
     "finetune": "keras_bert_app.tasks.keyword_start",
     "list_tasks": "keras_bert_app.tasks.keyword_start",
     "load_embedder": "keras_bert_app.vectors.text_embedder",

@@ -104,7 +104,8 @@ _REQUIRED_VALUES = {
 }
 
 # Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
-_LIMITS = {"num_hidden_layers": (0, 1_000)}  # an encoder of 0 layers returns its embeddings, for instance to a BiLSTM
+# An encoder of 0 layers returns its embeddings, for instance to a BiLSTM.
+_LIMITS = {"num_hidden_layers": (0, 1_000), "num_highway_layers": (0, 1_000)}
 _LARGEST_SIZE = 100_000_000
 
 # The parts of models for pre-training. Every published checkpoint has the encoder; the other parts may be missing.

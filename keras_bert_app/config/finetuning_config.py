@@ -11,6 +11,8 @@ from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
+STATES_AT = ("input", "output", "both")
+TAG_LAYERS = ("softmax", "crf")
 CONTEXT_VECTORS = ("auto", "none", "random")
 UNKNOWN_VECTORS = ("random", "unk", "shape", "characters")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
@@ -118,6 +120,27 @@ class FinetuningConfig(TextToTextOptions):
     bilstm_units: int = field(
         0, "Units in each direction of a bidirectional LSTM under the head (TagLM); 0: no LSTM.", minimum=0
     )
+    token_vector_size: int = field(
+        0,
+        "Width of the head's own vectors of pieces (TagLM): a table, beside convolutions over characters. A first "
+        "BiLSTM of --bilstm_units reads them, and the BiLSTM under the head reads its outputs beside the encoder's "
+        "states. 0: no such vectors.",
+        minimum=0,
+    )
+    states_at: str = field(
+        "input",
+        "Where the encoder's states enter the BiLSTM under the head: at its input, beside its output, or both (ELMo).",
+        choices=STATES_AT,
+    )
+    mix_layer_norm: bool = field(
+        False, "Give the vectors of each layer the mean 0 and the variance 1 before --layers=scalar_mix mixes them."
+    )
+    tag_layer: str = field(
+        "softmax",
+        "Output layer of a tagging task: softmax decides each tag by itself; crf also learns which tags follow each "
+        "other, and gives the best sequence of a row (conditional random field).",
+        choices=TAG_LAYERS,
+    )
     context_vectors: str = field(
         "auto",
         "Vectors that the head reads beside the encoder's states (CoVe). auto: those of the LSTM that a translation "
@@ -132,8 +155,8 @@ class FinetuningConfig(TextToTextOptions):
     init_vectors: str = field(
         "",
         "File of word vectors (GloVe's or word2vec's text format) with which the word embeddings of random weights "
-        "begin. With --encoder_layers=0 and --bilstm_units the model is a BiLSTM over word vectors. "
-        "--freeze_layers=-1 keeps the vectors as they are.",
+        "begin, or the head's own vectors of --token_vector_size. With --encoder_layers=0 and --bilstm_units the model "
+        "is a BiLSTM over word vectors. --freeze_layers=-1 keeps the encoder's vectors as they are.",
     )
     unknown_vectors: str = field(
         "random",
@@ -222,6 +245,13 @@ class FinetuningConfig(TextToTextOptions):
         minimum=0.0,
     )
 
+    language_model_weight: float = field(
+        0.0,
+        "Weight of the loss of the next piece beside the loss of the task, for a GPT (Radford et al. 2018, whose "
+        "weight is 0.5). 0: the task alone.",
+        minimum=0.0,
+    )
+
     KEY = "finetuning"  # the key of these options in config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {
         "num_train_epochs",
@@ -239,7 +269,12 @@ class FinetuningConfig(TextToTextOptions):
         "header": "auto",
         "tag_scheme": "auto",
     }
-    ONLY_WITH = TextToTextOptions.ONLY_WITH | {"unknown_vectors": ("init_vectors", ())}
+    ONLY_WITH = TextToTextOptions.ONLY_WITH | {
+        "unknown_vectors": ("init_vectors", ()),
+        "token_vector_size": ("bilstm_units", ()),
+        "states_at": ("bilstm_units", ()),
+        "mix_layer_norm": ("layers", ("scalar_mix",)),
+    }
 
     def __post_init__(self):
         super().__post_init__()
@@ -257,7 +292,22 @@ class FinetuningConfig(TextToTextOptions):
                 f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; "
                 "leave one of them out"
             )
-        if self.init_vectors and self.mlm_tuning_steps:
+        if self.states_at == "output" and not self.token_vector_size:
+            raise UserError(
+                "--states_at=output: the BiLSTM would have no input; give --states_at=both, or --token_vector_size"
+            )
+        if self.tag_layer == "crf" and self.consistency_weight:
+            raise UserError(
+                f"--consistency_weight={self.consistency_weight}: compares the probabilities of single tags, which a "
+                "conditional random field does not have; leave it out, or give --tag_layer=softmax"
+            )
+        if self.language_model_weight and (self.consistency_weight or self.freeze_layers < 0):
+            other = "--consistency_weight" if self.consistency_weight else "--freeze_layers=-1"
+            raise UserError(
+                f"--language_model_weight={self.language_model_weight}: does not go together with {other}; leave one "
+                "of them out"
+            )
+        if self.init_vectors and self.mlm_tuning_steps and not self.token_vector_size:
             raise UserError(
                 f"--init_vectors={self.init_vectors}: the tuning of --mlm_tuning_steps begins with random vectors; "
                 "leave one of them out"
@@ -309,10 +359,16 @@ class FinetuningConfig(TextToTextOptions):
             raise UserError(
                 f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give at most that many, or -1"
             )
-        if self.init_vectors and self.init_checkpoint:
+        if self.init_vectors and self.init_checkpoint and not self.token_vector_size:
             raise UserError(
                 f"--init_vectors={self.init_vectors}: the weights of --init_checkpoint={self.init_checkpoint} have "
-                "word embeddings; add --random_init to take only the shape and vocabulary of that model"
+                "word embeddings; add --random_init to take only the shape and vocabulary of that model, or give the "
+                "head its own vectors with --token_vector_size"
+            )
+        if self.language_model_weight and not (model_config.architecture == "gpt" and model_config.has_tied_table):
+            raise UserError(
+                f"--language_model_weight={self.language_model_weight}: needs a GPT whose output layer is its table of "
+                f"word embeddings, but the model is a {model_config.architecture}; leave it out"
             )
         if self.reinit_layers and not self.init_checkpoint:
             raise UserError(

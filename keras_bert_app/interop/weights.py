@@ -26,7 +26,7 @@ class OwnHead:
     """A fine-tuned model's head that no other layout can store, such as a BiLSTM or a mean of the tokens.
 
     Attributes:
-        description: dict. The fields of modeling.task_model.Head.
+        description: dict. The fields of modeling.task_head.Head.
         labels: tuple of str. The names of the outputs.
         tensors: dict path -> array. The weights of the head.
     """

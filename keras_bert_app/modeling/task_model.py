@@ -1,95 +1,23 @@
 """BertTaskModel: an encoder with the output layer of a task."""
 
-import dataclasses
-
 import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.architectures import make_encoder
+from keras_bert_app.modeling.crf import Crf
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.language_model import LanguageModelHead
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer, rows_at
 from keras_bert_app.modeling.lstm import BiLstm
+from keras_bert_app.modeling.task_head import CHOICES, TOKENS, Head
+from keras_bert_app.modeling.token_features import TokenFeatures
 
-# The output layer reads one vector for each text, for each of an example's choices, or for each token.
-TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # The model reads these keys of a batch.
 CONTEXT_LSTM = "context_lstm"  # The name of the part that makes context vectors.
 _DROPOUT_PLACE = 1_000_000  # Larger than every place number in the encoder.
-
-
-@registered
-@dataclasses.dataclass(frozen=True)
-class Head(Described):
-    """The layers that a task puts on an encoder.
-
-    Attributes:
-        stands_on: str. TEXT, CHOICES or TOKENS.
-        num_outputs: int. n, the outputs for each text or token.
-        layers: str. The states that the head reads: "last", "last_four" (side by side) or "scalar_mix" (Peters et al.
-            2018, ELMo, equation 1).
-        pooling: str. The way from a text's tokens to one vector: "cls" (through BERT's pooler if the head has_pooler),
-            "mean", "max", or "concat" of [CLS], maximum and mean. "last" and "concat_last" read the last token instead
-            of [CLS], for encoders that read from left to right (Radford et al. 2018, GPT; Howard and Ruder 2018,
-            ULMFiT).
-        windows: str. The way to join several rows of one text: "" (one row), "logits" (mean of their logits) or "lstm".
-        bilstm_units: int. Units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM), or 0.
-        context_units: int. Units in each direction of an LSTM over the last states. The head reads the outputs of this
-            LSTM, called context vectors, beside the states (McCann et al. 2017, CoVe, equation 5). 0: no such LSTM.
-        dropout: float. The dropout rate under the output layer.
-        scale: float. For regression, answer = scale * output + offset.
-        offset: float. See scale.
-    """
-
-    stands_on: str
-    num_outputs: int
-    layers: str = "last"
-    pooling: str = "cls"
-    windows: str = ""
-    bilstm_units: int = 0
-    dropout: float = 0.1
-    scale: float = 1.0
-    offset: float = 0.0
-    context_units: int = 0
-
-    @property
-    def has_pooler(self) -> bool:
-        """Whether the head reads BERT's own pooler."""
-        return (
-            self.stands_on != TOKENS
-            and self.pooling == "cls"
-            and self.layers == "last"
-            and not self.bilstm_units
-            and not self.context_units
-        )
-
-    @property
-    def reads_one_place(self) -> bool:
-        """Whether the head reads the last layer at one place of a text only."""
-        return self.has_pooler or (
-            self.stands_on != TOKENS
-            and self.pooling == "last"
-            and self.layers == "last"
-            and not self.bilstm_units
-            and not self.context_units
-        )
-
-    @property
-    def num_pooled(self) -> int:
-        """How many vectors of a text the pooling puts side by side."""
-        return 3 if self.pooling in ("concat", "concat_last") and self.stands_on != TOKENS else 1
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether this is the head of BERT's own fine-tuning. Other libraries have only this head."""
-        return (
-            self.layers == "last"
-            and not self.bilstm_units
-            and not self.context_units
-            and not self.windows
-            and (self.stands_on == TOKENS or self.has_pooler)
-        )
+_EPSILON = 1e-12  # BERT's epsilon of LayerNorm
 
 
 @registered
@@ -98,6 +26,8 @@ class ScalarMix(Configured, keras.layers.Layer):
 
     Args:
         num_layers: int. The number of the h_i.
+        has_layer_norm: bool. Whether every vector of an h_i first gets the mean 0 and the variance 1 (Peters et al.
+            2018, section 3.2).
 
     Call arguments:
         layers: list of [B, S, H]. The h_i.
@@ -106,11 +36,11 @@ class ScalarMix(Configured, keras.layers.Layer):
         [B, S, H].
     """
 
-    CONFIGURED = ("num_layers",)
+    CONFIGURED = ("num_layers", "has_layer_norm")
 
-    def __init__(self, num_layers: int, **kwargs):
+    def __init__(self, num_layers: int, has_layer_norm: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.num_layers = num_layers
+        self.num_layers, self.has_layer_norm = num_layers, has_layer_norm
 
     def build(self, input_shape=None):
         self.scores = self.add_weight(shape=(self.num_layers,), initializer="zeros", name="scores", autocast=False)
@@ -122,7 +52,17 @@ class ScalarMix(Configured, keras.layers.Layer):
 
     def call(self, layers):
         shares = self.shares() * self.gamma
+        if self.has_layer_norm:
+            layers = [_normalized(layer) for layer in layers]
         return sum(keras.ops.cast(shares[i], layer.dtype) * layer for i, layer in enumerate(layers))
+
+
+def _normalized(x):
+    """Gives the vectors [..., H] the mean 0 and the variance 1, in float32."""
+    ops = keras.ops
+    wide = ops.cast(x, "float32")
+    wide = wide - ops.mean(wide, axis=-1, keepdims=True)
+    return ops.cast(wide * ops.rsqrt(ops.mean(ops.square(wide), axis=-1, keepdims=True) + _EPSILON), x.dtype)
 
 
 @registered
@@ -137,6 +77,8 @@ class BertTaskModel(Configured, keras.Model):
         encoder_has_dropout: bool. False for an encoder that is not trained. The head then trains on the same vectors
             that inference gives.
         passes: int. How many times a training batch passes through the model, 1 or 2. Dropout differs each time.
+        has_language_model: bool. Whether the model also predicts the next piece at each place, with the word embeddings
+            of its encoder, which must be a GPT (Radford et al. 2018, section 3.2).
         name: str. The name of the Keras model.
 
     Call arguments:
@@ -149,10 +91,11 @@ class BertTaskModel(Configured, keras.Model):
 
     Returns:
         dict: logits, float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. With two passes in training also
-        logits_again, the logits of the second pass.
+        logits_again, the logits of the second pass. With a conditional random field the outputs of Crf. With
+        has_language_model also lm_logits, float32 [rows, S - 1, V].
     """
 
-    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout", "passes")
+    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout", "passes", "has_language_model")
 
     def __init__(
         self,
@@ -162,40 +105,72 @@ class BertTaskModel(Configured, keras.Model):
         dtype: str = "float32",
         encoder_has_dropout: bool = True,
         passes: int = 1,
+        has_language_model: bool = False,
         name: str = "task_model",
     ):
         super().__init__(name=name, dtype=dtype)
         self.config, self.head, self.encoder_has_dropout, self.passes = config, head, encoder_has_dropout, passes
-        self.seed = seed
+        self.seed, self.has_language_model = seed, has_language_model
         self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
         self.encoder = make_encoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
-        width = config.hidden_size * (4 if head.layers == "last_four" else 1) + 2 * head.context_units
-        # Pooling follows a BiLSTM over tokens. An LSTM over windows reads pooled vectors.
-        if not head.bilstm_units:
-            width *= head.num_pooled
-        self.scalar_mix = self.context_lstm = self.bilstm = self.window_lstm = None
-        if head.layers == "scalar_mix":
-            self.scalar_mix = ScalarMix(config.num_hidden_layers + 1, dtype=dtype, name="scalar_mix")
-            self.scalar_mix.build()
-        if head.context_units:
-            self.context_lstm = bilstm(head.context_units, config.hidden_size, config, seed, dtype, CONTEXT_LSTM)
-        if head.bilstm_units:
-            self.bilstm = bilstm(head.bilstm_units, width, config, seed, dtype)
-            width = 2 * head.bilstm_units * head.num_pooled
-        if head.windows == "lstm":
-            self.window_lstm = bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
-            width = 2 * (config.hidden_size // 2)
-        self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
+        self._make_parts(config, head, seed, dtype)
+        self.dropout, self.bilstm_dropout, self.output_dropout = (
+            Dropout(head.dropout, _DROPOUT_PLACE + number) for number in (0, 1, 3)
+        )
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
         # bfloat16 scores would have steps of 1/64 or more, so different scores could become equal.
         self.classifier = Dense(
-            width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier"
+            self.output_width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier"
         )
         self.classifier.build()
+        self.language_model = None
+        if has_language_model:
+            self.language_model = LanguageModelHead(config, seed, dtype=dtype, name="language_model")
+            self.language_model.build()
         self.built = True
+
+    def _make_parts(self, config, head, seed, dtype):
+        """Makes the layers between the encoder and the output layer. Sets output_width, the width of their outputs."""
+        width = config.hidden_size * (4 if head.layers == "last_four" else 1) + 2 * head.context_units
+        self.scalar_mix = self.output_mix = self.context_lstm = self.token_features = None
+        self.bilstm = self.window_lstm = self.crf = None
+        if head.layers == "scalar_mix":
+            places = ("scalar_mix", "output_mix")[: 2 if head.states_at == "both" else 1]
+            for name in places:
+                mix = ScalarMix(config.num_hidden_layers + 1, head.has_layer_norm, dtype=dtype, name=name)
+                mix.build()
+                setattr(self, name, mix)
+        if head.context_units:
+            self.context_lstm = bilstm(head.context_units, config.hidden_size, config, seed, dtype, CONTEXT_LSTM)
+        states_width = width
+        if head.token_vector_size:
+            self.token_features = TokenFeatures(
+                config,
+                head.token_vector_size,
+                head.bilstm_units,
+                head.dropout,
+                _DROPOUT_PLACE + 2,
+                seed,
+                dtype=dtype,
+                name="token_features",
+            )
+            self.token_features.build()
+            width = 2 * head.bilstm_units + (0 if head.states_at == "output" else states_width)
+        # Pooling follows a BiLSTM over tokens. An LSTM over windows reads pooled vectors.
+        if head.bilstm_units:
+            self.bilstm = bilstm(head.bilstm_units, width, config, seed, dtype)
+            width = 2 * head.bilstm_units + (0 if head.states_at == "input" else states_width)
+        width *= head.num_pooled
+        if head.windows == "lstm":
+            self.window_lstm = bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
+            width = 2 * (config.hidden_size // 2)
+        if head.has_crf:
+            self.crf = Crf(head.num_outputs, name="crf")
+            self.crf.build()
+        self.output_width = width
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -203,22 +178,26 @@ class BertTaskModel(Configured, keras.Model):
         optional = {
             "pooler": self.head.has_pooler,
             "scalar_mix": self.scalar_mix,
+            "output_mix": self.output_mix,
             CONTEXT_LSTM: self.context_lstm,
+            "token_features": self.token_features,
             "bilstm": self.bilstm,
             "window_lstm": self.window_lstm,
         }
-        return ("encoder", *(name for name, part in optional.items() if part), "classifier")
+        last = ("classifier", "crf") if self.crf else ("classifier",)
+        return ("encoder", *(name for name, part in optional.items() if part), *last)
 
     def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN, training: bool | None = None):
         dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         if dropout_seed is None or self.passes == 1:
-            return {"logits": self._logits(inputs, dropout_seed, execution)}
+            outputs = self._outputs(inputs, dropout_seed, execution)
+            return {**outputs, **self.crf(outputs["logits"], inputs["input_mask"])} if self.crf else outputs
         # Both passes are rows of one batch. Dropout differs between rows, so the passes differ.
         twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in INPUTS}
-        logits = keras.ops.split(self._logits(twice, dropout_seed, execution), 2)
+        logits = keras.ops.split(self._outputs(twice, dropout_seed, execution)["logits"], 2)
         return dict(zip(("logits", "logits_again"), logits, strict=True))
 
-    def _logits(self, inputs, dropout_seed, execution):
+    def _outputs(self, inputs, dropout_seed, execution):
         ops, head, dropout_stem = keras.ops, self.head, backend.stem(dropout_seed)
         has_groups = head.stands_on == CHOICES or bool(head.windows)
         group_size = None
@@ -234,18 +213,18 @@ class BertTaskModel(Configured, keras.Model):
         outputs = self.encoder(
             inputs,
             dropout_seed=dropout_seed if self.encoder_has_dropout else None,
-            output_positions=place,
+            output_positions=None if self.language_model else place,
             execution=execution,
         )
         if head.has_pooler:
             x = outputs["pooled_output"]
         elif head.reads_one_place:
-            x = outputs["sequence_output"][:, 0]
+            states = outputs["sequence_output"]
+            x = (rows_at(states, place, execution) if self.language_model else states)[:, 0]
         else:
-            x = self._states(outputs, inputs["input_mask"], execution)
+            x = self._states(outputs, self.scalar_mix, inputs["input_mask"], execution)
             if self.bilstm is not None:
-                x = self.bilstm_dropout(x, dropout_stem, execution)
-                x = self.bilstm(x, inputs["input_mask"], execution=execution)
+                x = self._under_bilstm(x, outputs, inputs, dropout_stem, execution)
             if head.stands_on != TOKENS:
                 x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
@@ -260,17 +239,40 @@ class BertTaskModel(Configured, keras.Model):
             logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), has_window, "mean")
         if head.stands_on == CHOICES:
             logits = ops.reshape(logits, (-1, group_size))
-        return logits if (head.scale, head.offset) == (1.0, 0.0) else logits * head.scale + head.offset
+        if (head.scale, head.offset) != (1.0, 0.0):
+            logits = logits * head.scale + head.offset
+        if self.language_model is None:
+            return {"logits": logits}
+        states, table = outputs["sequence_output"][:, :-1], self.encoder.embeddings.word_table
+        return {"logits": logits, "lm_logits": self.language_model(states, table, execution=execution)}
 
-    def _states(self, outputs, mask, execution):
+    def _under_bilstm(self, states, outputs, inputs, dropout_stem, execution):
+        """The outputs of the BiLSTM, with the head's own vectors beside its input and the states where they enter."""
+        mask, others, x = inputs["input_mask"], [], []
+        if self.token_features is not None:
+            x = [self.token_features(inputs["input_word_ids"], mask, dropout_stem, execution=execution)]
+        if self.head.states_at != "output":
+            x = [*x, states]
+        if self.head.states_at != "input":
+            mixed = states if self.output_mix is None else self._states(outputs, self.output_mix, mask, execution)
+            others = [self.output_dropout(mixed, dropout_stem, execution)]
+        x = self.bilstm_dropout(_side_by_side(x), dropout_stem, execution)
+        return _side_by_side([self.bilstm(x, mask, execution=execution), *others])
+
+    def _states(self, outputs, mix, mask, execution):
         states = [outputs["sequence_output"]]
-        if self.scalar_mix is not None:
-            states = [self.scalar_mix([outputs["embedding_output"], *outputs["encoder_outputs"]])]
+        if mix is not None:
+            states = [mix([outputs["embedding_output"], *outputs["encoder_outputs"]])]
         elif self.head.layers == "last_four":
             states = outputs["encoder_outputs"][-4:]
         if self.context_lstm is not None:
             states = [*states, self.context_lstm(outputs["sequence_output"], mask, execution=execution)]
-        return keras.ops.concatenate(states, axis=-1) if states[1:] else states[0]
+        return _side_by_side(states)
+
+
+def _side_by_side(vectors):
+    """Puts vectors [B, S, ...] side by side."""
+    return keras.ops.concatenate(vectors, axis=-1) if vectors[1:] else vectors[0]
 
 
 def pooled(x, mask, pooling: str):
@@ -311,23 +313,6 @@ def last_places(mask):
     """
     places = keras.ops.arange(keras.ops.shape(mask)[1], dtype="int32")
     return keras.ops.max(keras.ops.where(mask > 0, places, 0), axis=1, keepdims=True)
-
-
-def without_cls(head: Head, reads_both_sides: bool = False) -> Head:
-    """Makes a head read other states than that of [CLS], which in a GPT or an LSTM does not depend on the whole text.
-
-    Args:
-        head: Head.
-        reads_both_sides: bool. Whether the encoder has LSTMs of both directions. Neither [CLS] nor the last token then
-            knows the whole text in both directions, so the head reads the maximum of all.
-
-    Returns:
-        Head. The same head if it stands on tokens.
-    """
-    poolings = {"cls": "max" if reads_both_sides else "last", "concat": "concat_last"}
-    if head.stands_on == TOKENS:
-        poolings = {}
-    return dataclasses.replace(head, pooling=poolings.get(head.pooling, head.pooling))
 
 
 def bilstm(units: int, input_width: int, config: BertConfig, seed: int, dtype: str, name: str = "bilstm") -> BiLstm:

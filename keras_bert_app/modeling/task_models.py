@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.task_head import Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
 
 TaskHead = Head | Decoder
@@ -48,6 +49,7 @@ def make_task_model(
     dtype: str = "float32",
     encoder_has_dropout: bool = True,
     passes: int = 1,
+    has_language_model: bool = False,
 ) -> BertTaskModel | TextToTextModel:
     """Makes the model of a task with random weights.
 
@@ -58,7 +60,8 @@ def make_task_model(
         dtype: str. Keras type policy.
         encoder_has_dropout: bool. False for an encoder that is not trained.
         passes: int. How many times a training batch passes through a BertTaskModel.
+        has_language_model: bool. Whether a BertTaskModel also predicts the next pieces.
     """
     if isinstance(head, Decoder):
         return TextToTextModel(config, head, seed, dtype, encoder_has_dropout)
-    return BertTaskModel(config, head, seed, dtype, encoder_has_dropout, passes)
+    return BertTaskModel(config, head, seed, dtype, encoder_has_dropout, passes, has_language_model)

@@ -15,7 +15,8 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.heads import MaskedLMHead
 from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.rnn_decoder import RnnDecoder
-from keras_bert_app.modeling.task_model import TEXT, bilstm
+from keras_bert_app.modeling.task_head import TEXT
+from keras_bert_app.modeling.task_model import bilstm
 from keras_bert_app.modeling.text_decoding import IMPOSSIBLE, Decoded, DecodingOptions, decode
 from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, decoder_stem
 
@@ -58,7 +59,7 @@ class Decoder(Described):
     context: str = "last"
     bilstm_units: int = 0
 
-    # Constants that every head of a task has; see modeling.task_model.Head.
+    # Constants that every head of a task has; see modeling.task_head.Head.
     stands_on = TEXT
     has_pooler = False
     is_plain = False

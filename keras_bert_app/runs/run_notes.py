@@ -89,7 +89,7 @@ _NOTES = {
     "converted_from": _TEXT,
     "pruned_from": _TEXT,
 }
-# Fields of modeling.task_model.Head. _ABSENT has the values of the fields that config.json may lack.
+# Fields of modeling.task_head.Head. _ABSENT has the values of the fields that config.json may lack.
 _HEAD = {
     "stands_on": _is_one_of("text", "choices", "tokens"),
     "num_outputs": _is_whole(1, _MOST_OUTPUTS),
@@ -101,6 +101,10 @@ _HEAD = {
     "scale": (_is_finite, "a finite number"),
     "offset": (_is_finite, "a finite number"),
     "context_units": _is_whole(0, 100_000),
+    "token_vector_size": _is_whole(0, 100_000),
+    "states_at": _is_one_of("input", "output", "both"),
+    "has_layer_norm": (lambda value: type(value) is bool, "true or false"),
+    "has_crf": (lambda value: type(value) is bool, "true or false"),
 }
 # Fields of modeling.text_to_text_model.Decoder.
 _DECODER = {
@@ -129,6 +133,10 @@ _ABSENT = {
     "scale": 1.0,
     "offset": 0.0,
     "context_units": 0,
+    "token_vector_size": 0,
+    "states_at": "input",
+    "has_layer_norm": False,
+    "has_crf": False,
     "num_pieces": 0,
     "vocab_size": 0,
     "vocab_sha256": "",

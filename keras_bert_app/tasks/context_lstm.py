@@ -9,7 +9,8 @@ import dataclasses
 from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.modeling.task_model import CONTEXT_LSTM, TOKENS, Head
+from keras_bert_app.modeling.task_head import TOKENS, Head
+from keras_bert_app.modeling.task_model import CONTEXT_LSTM
 from keras_bert_app.modeling.task_models import TaskHead
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_app.drawing.finetuning_pictures import draw_curves
 from keras_bert_app.modeling.task_models import TaskHead, make_task_model
 from keras_bert_app.runs import checkpoints, lock, work_directory
-from keras_bert_app.tasks import batches, lengths, results, transfer, vector_start
+from keras_bert_app.tasks import batches, lengths, objectives, results, transfer, vector_start
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -67,6 +67,8 @@ def finetune(start: Start) -> dict[str, Any]:
     """
     run, data = start.run, start.data.data
     objective = data.task.family.make_objective(data.task, run, start.data.head)
+    if run.language_model_weight:
+        objective = objectives.WithLanguageModel(objective, run.language_model_weight)
 
     # Machines that train together share the work directory. Only the chief locks it, for all machines.
     with lock.locked(start.workdir) if start.is_chief else contextlib.nullcontext(), start.strategy.scope():
@@ -121,10 +123,10 @@ def _make_model(start):
         dtype=strategies.KERAS_POLICIES[run.precision],
         encoder_has_dropout=run.freeze_layers >= 0,
         passes=2 if run.consistency_weight else 1,
+        has_language_model=bool(run.language_model_weight),
     )
     transfer.begin_with_label_shares(model, start.data.data)
-    if start.model_config.architecture == "lstm_lm" and start.weights is None:
-        initialization.begin_with_characters(model, start.tokenizer)
+    initialization.begin_with_characters(model, start.tokenizer)
     if start.data.data.task.kind == TEXT_TO_TEXT and start.weights is None:
         initialization.begin_with_sines(model)
     if start.data.vectors and not start.existing.has_begun:

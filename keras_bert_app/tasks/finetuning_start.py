@@ -9,7 +9,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
-from keras_bert_app.modeling.task_model import without_cls
+from keras_bert_app.modeling.task_head import without_cls
 from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun

@@ -4,7 +4,10 @@ import math
 
 import tensorflow as tf
 
+from keras_bert_app.modeling.crf import EXCLUDED, log_partition
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.task_model import INPUTS
+from keras_bert_app.training.language_model_objective import LanguageModelObjective
 from keras_bert_app.training.losses import classification_sums, smoothing_losses
 
 
@@ -188,6 +191,28 @@ class Tagging(_Objective):
         return tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32) * _divergences(logits, again))
 
 
+class TagSequences(Tagging):
+    """The negative logarithm of the probability of the labelled tags in a conditional random field, for each tag.
+
+    The field also has tags at places without a label (token_labels -1 between [CLS] and [SEP]). The probability is the
+    sum over all tags of these places.
+    """
+
+    def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
+        """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
+        labels, logits = batch["token_labels"], outputs["logits"]
+        is_other = tf.not_equal(tf.range(logits.shape[-1]), labels[:, :, None]) & (labels >= 0)[:, :, None]
+        scores = {name: outputs[name] for name in ("chain", "transitions", "first_tags", "last_tags")}
+        emissions = outputs["emissions"]
+        of_all, of_labels = (
+            log_partition(each, **scores, execution=execution)
+            for each in (emissions, emissions + EXCLUDED * tf.cast(is_other, tf.float32))
+        )
+        weights = tf.cast(labels >= 0, tf.float32)
+        is_right = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
+        return self._sums(tf.reduce_sum(of_all - of_labels), tf.reduce_sum(weights * is_right), tf.reduce_sum(weights))
+
+
 class QuestionAnswering(_Objective):
     """Cross-entropy of the first and the last token of an answer; labels int32 [B, 2].
 
@@ -217,6 +242,54 @@ class QuestionAnswering(_Objective):
         """Logits [B, S] of the first token of an answer, and of its last token, from [B, S, 2]."""
         padding = (1.0 - tf.cast(batch["input_mask"], tf.float32)) * -1e4
         return [end_logits + padding for end_logits in tf.unstack(logits, axis=2)]
+
+
+class WithLanguageModel:
+    """The loss of a task, plus the loss of the next piece of every row (Radford et al. 2018, GPT, equation 5).
+
+    Args:
+        objective: the objective of the task.
+        weight: float. The weight of the second loss, a mean over the pieces.
+    """
+
+    def __init__(self, objective, weight: float):
+        self.objective, self.weight = objective, weight
+        self.language_model = LanguageModelObjective()
+        self.sum_names = (*objective.sum_names, *self.language_model.sum_names)
+
+    def counts(self, batch):
+        """The counts of the task, and the number of pieces that are predicted."""
+        return [*self.objective.counts(batch), *self.language_model.counts(_rows(batch))]
+
+    def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
+        """The outputs of a BertTaskModel that has_language_model."""
+        return self.objective.outputs(model, batch, dropout_seed, execution)
+
+    def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
+        """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
+        return {
+            **self.objective.loss_sums(outputs, batch, execution),
+            **self.language_model.loss_sums(outputs, _rows(batch), execution),
+        }
+
+    def mean_loss(self, sums, *counts):
+        """The loss to minimize, from the sums and the counts of the global batch."""
+        *task_counts, num_pieces = counts
+        of_pieces = self.language_model.mean_loss(sums, num_pieces)
+        return self.objective.mean_loss(sums, *task_counts) + self.weight * of_pieces
+
+    def metrics(self, sums):
+        """The metrics of the task, and those of the next piece under their names of pre-training."""
+        return {**self.language_model.metrics(sums), **self.objective.metrics(sums)}
+
+    def progress(self, figures):
+        """The part of the progress line for the task, and the perplexity of the pieces."""
+        return f"{self.objective.progress(figures)}  {self.language_model.progress(figures)}"
+
+
+def _rows(batch):
+    """The rows [N, S] of a batch whose examples may have several rows."""
+    return {name: tf.reshape(batch[name], [-1, tf.shape(batch[name])[-1]]) for name in INPUTS}
 
 
 class TextToText(_Objective):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.modeling.task_model import INPUTS, TOKENS
+from keras_bert_app.modeling.task_head import TOKENS
+from keras_bert_app.modeling.task_model import INPUTS
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress

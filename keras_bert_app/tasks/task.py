@@ -14,8 +14,18 @@ from keras_bert_app.tasks import sampling, split_files
 
 SPLITS = ("train", "dev", "test")
 TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
-# Fields that describe the layers under an output layer.
-HEAD_FIELDS = ("layers", "bilstm_units", "context_vectors", "classifier_dropout", "consistency_weight")
+# Fields that describe the layers under an output layer, and what they learn besides the labels.
+HEAD_FIELDS = (
+    "layers",
+    "mix_layer_norm",
+    "bilstm_units",
+    "token_vector_size",
+    "states_at",
+    "context_vectors",
+    "classifier_dropout",
+    "consistency_weight",
+    "language_model_weight",
+)
 # Fields of tasks whose answers are texts.
 TEXT_TO_TEXT_FIELDS = (
     "source",
@@ -55,6 +65,7 @@ SELECTIVE = (
     "null_score_diff_threshold",
     "document_context",
     "pooling",
+    "tag_layer",
     *HEAD_FIELDS,
     *TEXT_TO_TEXT_FIELDS,
 )
@@ -320,6 +331,22 @@ class Task:
                 f"divide, so that no example is left for {split}; give separate files for training and dev"
             )
         return part
+
+
+def head_options(run: FinetuningConfig) -> dict[str, Any]:
+    """The fields of a Head that do not depend on the kind of answer.
+
+    Args:
+        run: FinetuningConfig.
+    """
+    return {
+        "layers": run.layers,
+        "has_layer_norm": run.mix_layer_norm,
+        "bilstm_units": run.bilstm_units,
+        "token_vector_size": run.token_vector_size,
+        "states_at": run.states_at,
+        "dropout": run.classifier_dropout,
+    }
 
 
 def names_in_answers(examples: Sequence[Any]) -> list[str]:

@@ -14,7 +14,7 @@ from keras_bert_app.vectors.static.word_vector_files import WordVectors, read_wo
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, checked_pieces
 
 KEY = "init_vectors"  # the key of the counts in config.json and results.json
-_TABLE = "encoder/embeddings/word_embeddings"
+_TABLE, _TABLE_OF_HEAD = "encoder/embeddings/word_embeddings", "token_features/word_embeddings"
 _UNKNOWN_PIECE = "[UNK]"
 
 
@@ -61,17 +61,18 @@ def read(run: FinetuningConfig, model_config: BertConfig) -> WordVectors:
     Raises:
         UserError: the file has a fault, or its vectors have another size than the embeddings.
     """
-    shape = shapes(model_config).get(_TABLE)
-    if shape is None:
+    size, whose = run.token_vector_size, "--token_vector_size"
+    if not size:
+        size, whose = shapes(model_config).get(_TABLE, (0, 0))[1], "the size of the model's word embeddings"
+    if not size:
         raise UserError(
             f"--init_vectors={run.init_vectors}: the model makes the vectors of pieces from characters and has no "
-            "table of them; give a --config without character_filters"
+            "table of them; give a --config without character_filters, or give the head its own table with "
+            "--token_vector_size"
         )
-    hint = (
-        f", the size of the model's word embeddings; give vectors of this size (learn_vectors "
-        f"--vector_size={shape[1]}), or a --config with the size of the vectors"
-    )
-    return read_word_vectors(run.init_vectors, shape[1], hint)
+    other = "that --token_vector_size" if run.token_vector_size else "a --config with the size of the vectors"
+    hint = f", {whose}; give vectors of this size (learn_vectors --vector_size={size}), or {other}"
+    return read_word_vectors(run.init_vectors, size, hint)
 
 
 def make(run: FinetuningConfig, vocabulary: bytes, known: WordVectors, training_ids: np.ndarray) -> VectorStart:
@@ -118,12 +119,13 @@ def make(run: FinetuningConfig, vocabulary: bytes, known: WordVectors, training_
 
 
 def begin_with_rows(model: Any, start: VectorStart) -> None:
-    """Sets the word embeddings of a new model.
+    """Sets the word embeddings of a new model, or those of its head if the head has its own.
 
     Args:
         model: model with an encoder. A decoder that shares the table begins with it, too.
         start: VectorStart with rows.
     """
-    (table,) = (variable for variable in model.weights if variable.path == _TABLE)
+    tables = {variable.path: variable for variable in model.weights}
+    table = tables[_TABLE_OF_HEAD if _TABLE_OF_HEAD in tables else _TABLE]
     # A table may have more rows than the vocabulary has pieces. No text reads these rows.
     table.assign(np.concatenate([start.rows, table.numpy()[len(start.rows) :]]))

@@ -7,7 +7,7 @@ import numpy as np
 from keras_bert_app.config.weight_shapes import part_of
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.modeling.character_vectors import numbers_of_characters
+from keras_bert_app.modeling.character_vectors import CharacterVectors, numbers_of_characters
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training.start import Start
 from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -63,15 +63,18 @@ def begin_with_sines(model: Any) -> None:
 
 
 def begin_with_characters(model: Any, tokenizer: BertTokenizer) -> None:
-    """Sets the characters of the pieces of an LSTM whose vectors are made of characters. Other models stay the same.
+    """Sets the characters of the pieces in the parts of a model that make vectors of characters.
+
+    These are the embeddings of an LSTM and the token features of a head. Other models stay the same.
 
     Args:
         model: model with an encoder.
         tokenizer: BertTokenizer of the model.
     """
-    if getattr(model.config, "character_filters", ()):
-        numbers = numbers_of_characters(tokenizer.vocabulary, model.config, SPECIAL_PIECES)
-        model.encoder.embeddings.characters.assign(numbers)
+    features = getattr(model, "token_features", None)
+    for part in (model.encoder.embeddings, features and features.characters):
+        if isinstance(part, CharacterVectors):
+            part.characters.assign(numbers_of_characters(tokenizer.vocabulary, part.config, SPECIAL_PIECES))
 
 
 def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkpoint: str) -> None:

@@ -15,7 +15,8 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling import backend, text_generation
 from keras_bert_app.modeling.architectures import make_encoder, make_pretrainer
 from keras_bert_app.modeling.execution import PARTS, PLAIN, STEP, UNCOMPILED
-from keras_bert_app.modeling.task_model import BertTaskModel, Head, without_cls
+from keras_bert_app.modeling.task_head import Head, without_cls
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.modeling.text_generation import Sampling
 from tests.conftest import GOLDEN
 

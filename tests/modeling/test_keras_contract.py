@@ -10,12 +10,15 @@ import tensorflow as tf
 from keras_bert_app.modeling.encoder import BertEncoder, TransformerLayer
 from keras_bert_app.modeling.layers import Dense, LayerNorm, activation
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
+from keras_bert_app.modeling.task_head import TEXT, Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from tests.modeling.test_task_model import batch_of
 from tests.tasks.conftest import CONFIG
 from tests.training.conftest import two_replicas
 
-LARGE_HEAD = Head(TEXT, 3, "scalar_mix", "concat", "lstm", bilstm_units=7, dropout=0.3, context_units=5)
+LARGE_HEAD = Head(
+    TEXT, 3, "scalar_mix", "concat", "lstm", 7, 0.3, context_units=5, token_vector_size=3, states_at="both"
+)
 MODELS = {
     "encoder": lambda **arguments: BertEncoder(CONFIG, **arguments),
     "pretrainer": lambda **arguments: BertPretrainer(CONFIG, **arguments),

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.modeling.task_model import CHOICES, TEXT, TOKENS, BertTaskModel, Head
+from keras_bert_app.modeling.task_head import CHOICES, TEXT, TOKENS, Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.modeling.task_models import is_same_head
 from keras_bert_app.modeling.text_to_text_model import Decoder
 from tests.tasks.conftest import CONFIG
 
 THREE_LAYERS = CONFIG.replace(num_hidden_layers=3)
 LENGTHS = (11, 7, 3)
+NEWER = ("context_units", "token_vector_size", "states_at", "has_layer_norm", "has_crf")  # fields of later versions
 
 
 def batch_of(lengths=LENGTHS, width=13, seed=0):
@@ -65,6 +67,7 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
         Head(TEXT, 2, bilstm_units=7, pooling="concat"),
         Head(TOKENS, 5, bilstm_units=7, layers="scalar_mix", context_units=3),
         Head(TEXT, 3, pooling="concat", layers="last_four", context_units=3),
+        Head(TOKENS, 5, bilstm_units=7, token_vector_size=6, layers="scalar_mix", states_at="both", has_crf=True),
     ],
     ids=repr,
 )
@@ -119,7 +122,7 @@ def test_empty_windows_do_not_reach_the_lstm_over_windows():
 
 
 def test_each_weight_has_its_own_path_and_the_same_seed_gives_the_same_weights():
-    head = Head(TEXT, 3, layers="scalar_mix", bilstm_units=7, pooling="mean", windows="lstm", context_units=5)
+    head = Head(TEXT, 3, "scalar_mix", "mean", "lstm", 7, context_units=5, token_vector_size=3, states_at="both")
     first, second, other = (BertTaskModel(THREE_LAYERS, head, seed=seed) for seed in (5, 5, 6))
     paths = [variable.path for variable in first.weights]
     assert len(set(paths)) == len(paths) and paths == [variable.path for variable in second.weights]
@@ -140,9 +143,38 @@ def test_an_lstm_over_the_last_states_makes_context_vectors_beside_the_states_th
     assert model.parts == ("encoder", "scalar_mix", "context_lstm", "classifier")
 
 
+@pytest.mark.parametrize("states_at", ["input", "output", "both"])
+def test_the_states_enter_the_bilstm_beside_the_head_s_own_vectors_or_its_output(states_at):
+    head = Head(
+        TOKENS, 3, bilstm_units=4, token_vector_size=6, states_at=states_at, layers="scalar_mix", has_layer_norm=True
+    )
+    model = BertTaskModel(THREE_LAYERS, head)
+    mixes = {name: getattr(model, name) for name in ("scalar_mix", "output_mix") if name in model.parts}
+    assert list(mixes) == ["scalar_mix", "output_mix"][: 2 if states_at == "both" else 1]
+    for number, mix in enumerate(mixes.values()):
+        mix.scores.assign([0.3, -1.0 - number, 0.2, 2.0])
+    batch = batch_of()
+    ids, mask = batch["input_word_ids"], batch["input_mask"]
+    outputs = model.encoder(batch)
+    layers = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+    normal = [(x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) for x in (layer.numpy() for layer in layers)]
+    mixed = []
+    for mix in mixes.values():
+        scores = np.exp(mix.scores.numpy())
+        mixed.append(sum(share * x for share, x in zip(scores / scores.sum(), normal, strict=True)))
+    features = model.token_features(ids, mask).numpy()
+    words = model.token_features.word_embeddings.numpy()[ids]
+    own = np.concatenate([words, model.token_features.characters(ids)], axis=-1)
+    np.testing.assert_allclose(model.token_features.bilstm(own, mask), features, atol=1e-5)
+    x = features if states_at == "output" else np.concatenate([features, mixed[0]], axis=-1)
+    x = model.bilstm(x, mask).numpy()
+    x = x if states_at == "input" else np.concatenate([x, mixed[-1]], axis=-1)
+    np.testing.assert_allclose(model(batch)["logits"], dense(model, x), atol=2e-5)
+
+
 def test_the_head_of_an_earlier_version_is_the_same_without_the_fields_that_are_newer():
     head = Head(TEXT, 3, pooling="mean")
-    earlier = {name: value for name, value in dataclasses.asdict(head).items() if name != "context_units"}
+    earlier = {name: value for name, value in dataclasses.asdict(head).items() if name not in NEWER}
     assert is_same_head({**earlier, "dropout": 0.5}, head)
     assert not is_same_head(earlier, dataclasses.replace(head, context_units=5))
     decoder = Decoder("rnn_state", 0, "embeddings", 2, 3, never_ids=(0, 1))

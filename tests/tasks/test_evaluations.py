@@ -12,7 +12,8 @@ import pytest
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted
-from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.task_head import Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoint_manifests, checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks.dev_evaluation import Scorer

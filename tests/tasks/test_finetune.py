@@ -15,7 +15,8 @@ import tensorflow as tf
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.interop import load
-from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.modeling.task_head import Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import batches, finetuning_start, result_lines, results
 from keras_bert_app.tasks.labelled_data import load_data

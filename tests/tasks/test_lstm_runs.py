@@ -11,7 +11,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.architectures import make_pretrainer
-from keras_bert_app.modeling.task_model import Head, without_cls
+from keras_bert_app.modeling.task_head import Head, without_cls
 from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.tasks.conftest import CONFIG, VOCABULARY, launched, newest, run_on, weights_of
 
@@ -22,10 +22,10 @@ ELMO = LstmConfig.of_size(
 )
 
 
-def write_pretrained(config, directory):
+def write_pretrained(config, directory, vocabulary=VOCABULARY):
     model = make_pretrainer(config, seed=5)
     tensors = {variable.path: np.asarray(variable.value) for variable in model.weights}
-    load.write_weights(Weights(config, tensors, VOCABULARY, origin="random"), "workdir", str(directory))
+    load.write_weights(Weights(config, tensors, vocabulary, origin="random"), "workdir", str(directory))
     return str(directory)
 
 

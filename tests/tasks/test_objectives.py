@@ -1,5 +1,7 @@
 """The losses of fine-tuning, against numbers that are computed by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,6 +42,29 @@ def test_the_loss_has_the_answers_of_a_teacher_at_their_weight_and_temperature()
     hard = -np.mean([log_softmax(logits)[0, 1], log_softmax(logits)[1, 2]])
     soft = -np.mean(np.sum(np.exp(log_softmax(teacher / 2)) * log_softmax(logits / 2), axis=1)) * 4
     assert loss == pytest.approx(0.7 * hard + 0.3 * soft, abs=1e-6)
+
+
+def test_the_loss_of_a_sequence_of_tags_is_that_of_all_sequences_that_fit_its_labels():
+    chain, labels = np.array([[0, 1, 1, 1, 0]], np.float32), np.array([[-1, 1, -1, 0, -1]], np.int32)
+    outputs = {
+        "emissions": GENERATOR.normal(size=(1, 5, 2)),
+        "transitions": GENERATOR.normal(size=(2, 2)),
+        "first_tags": GENERATOR.normal(size=2),
+        "last_tags": GENERATOR.normal(size=2),
+        "chain": chain,
+        "logits": np.array([[[0, 9], [9, 0], [9, 0], [0, 9], [0, 9]]]),
+    }
+
+    def share(tags):
+        score = outputs["first_tags"][tags[0]] + outputs["last_tags"][tags[2]]
+        score += sum(outputs["emissions"][0, 1 + place, tag] for place, tag in enumerate(tags))
+        return np.exp(score + sum(outputs["transitions"][pair] for pair in itertools.pairwise(tags)))
+
+    expected = (share((1, 0, 0)) + share((1, 1, 0))) / sum(map(share, itertools.product(range(2), repeat=3)))
+    objective, batch = objectives.TagSequences(), {"token_labels": tf.constant(labels)}
+    sums = objective.loss_sums({name: tf.constant(values, tf.float32) for name, values in outputs.items()}, batch)
+    assert float(objective.mean_loss(sums, *objective.counts(batch))) == pytest.approx(-np.log(expected) / 2, abs=1e-5)
+    assert (float(sums["correct"]), float(sums["count"])) == (0.0, 2.0)
 
 
 def test_a_number_is_learned_by_its_squared_error():

@@ -10,7 +10,8 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling import execution
 from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
+from keras_bert_app.modeling.task_head import TEXT, Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.training import forward
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective

@@ -77,9 +77,9 @@ FINETUNE = GroupedFlags(
         _group(
             "what_learns",
             "the head, the layers that are trained, and learning from a teacher",
-            "pooling layers bilstm_units context_vectors classifier_dropout encoder_layers freeze_layers "
-            "reinit_layers gradual_unfreezing consistency_weight teacher unlabelled_files distillation_weight "
-            "distillation_temperature",
+            "pooling layers mix_layer_norm bilstm_units token_vector_size states_at context_vectors "
+            "classifier_dropout encoder_layers freeze_layers reinit_layers gradual_unfreezing consistency_weight "
+            "language_model_weight teacher unlabelled_files distillation_weight distillation_temperature",
         ),
         _group(
             "schedule",
@@ -96,7 +96,7 @@ FINETUNE = GroupedFlags(
         _group(
             "task_families",
             "flags of single families of tasks: pairs, tagging, question answering, several languages",
-            "swap_pairs tag_scheme document_context max_query_length max_answer_length n_best_size "
+            "swap_pairs tag_scheme tag_layer document_context max_query_length max_answer_length n_best_size "
             "null_score_diff_threshold language fold",
         ),
         _group(

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.modeling.task_model import CHOICES, Head
+from keras_bert_app.modeling.task_head import CHOICES, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task, head_options
 
 MULTIPLE_CHOICE = "multiple_choice"
 READS = (
@@ -123,7 +123,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> Head:
     """The Head of a run."""
-    return Head(CHOICES, 1, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
+    return Head(CHOICES, 1, pooling=run.pooling, **head_options(run))
 
 
 def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.Classification:

@@ -15,12 +15,12 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling.task_model import TOKENS, Head
+from keras_bert_app.modeling.task_head import TOKENS, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import answer_report, answer_spans, squad_scores
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
-from keras_bert_app.tasks.task import HEAD_FIELDS, Task, names_in_answers
+from keras_bert_app.tasks.task import HEAD_FIELDS, Task, head_options, names_in_answers
 
 QUESTION_ANSWERING = "question_answering"
 READS = (*HEAD_FIELDS, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
@@ -184,7 +184,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> Head:
     """The Head of a run: the logits of the first and the last token of an answer."""
-    return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
+    return Head(TOKENS, 2, **head_options(run))
 
 
 def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.QuestionAnswering:

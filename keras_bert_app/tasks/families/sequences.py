@@ -7,12 +7,12 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling.task_model import TEXT, Head
+from keras_bert_app.modeling.task_head import TEXT, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import sequence_report
 from keras_bert_app.tasks.families.sequence_report import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from keras_bert_app.tasks.features import Features, RowBuilder, head_length, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task, head_options
 
 READS = (*HEAD_FIELDS, "pooling", "long_documents", "max_windows", "doc_stride")
 THRESHOLD = 0.5  # a label is in the set if its probability is higher
@@ -192,7 +192,7 @@ def texts(examples: Sequence[Example]) -> list[str]:
 def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer=None) -> Head:
     """The Head of a run."""
     windows = {"windows": "logits", "hierarchical": "lstm"}.get(run.long_documents, "")
-    return Head(TEXT, max(len(labels), 1), run.layers, run.pooling, windows, run.bilstm_units, run.classifier_dropout)
+    return Head(TEXT, max(len(labels), 1), pooling=run.pooling, windows=windows, **head_options(run))
 
 
 def make_objective(

@@ -13,14 +13,14 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling.task_model import TOKENS, Head
+from keras_bert_app.modeling.task_head import TOKENS, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import entities, tagging_rows
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.readers import conll
-from keras_bert_app.tasks.task import HEAD_FIELDS, Task
+from keras_bert_app.tasks.task import HEAD_FIELDS, Task, head_options
 
-READS = (*HEAD_FIELDS, "doc_stride", "document_context", "text_columns", "label_column")
+READS = (*HEAD_FIELDS, "tag_layer", "doc_stride", "document_context", "text_columns", "label_column")
 _FEWEST_DOCUMENTS = 20  # with fewer documents, single sentences are held out
 ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
 
@@ -91,6 +91,7 @@ def featurize(
     """The Features of sentences.
 
     for_decode["words"], int32 [T], is the number of the word that is tagged at a token, or -1.
+    for_decode["continued_words"], int32 [T], is the same number at the word's further pieces in this row, or -1.
 
     Raises:
         UserError: a tag is not among the labels; the message has file:line.
@@ -108,8 +109,24 @@ def featurize(
         )
     if has_labels:
         values = _label_values(task, examples, labels)
-        features.token_labels["token_labels"] = np.where(words >= 0, values[words], -1).astype(np.int32)
+        token_labels = np.where(words >= 0, values[words], -1).astype(np.int32)
+        if run.tag_layer == "crf":
+            continued = features.for_decode["continued_words"]
+            inner = _labels_of_further_pieces(task, labels)[values[continued]]
+            token_labels = np.where(continued >= 0, inner, token_labels).astype(np.int32)
+        features.token_labels["token_labels"] = token_labels
     return features
+
+
+def _labels_of_further_pieces(task, labels):
+    """int32 [n]: the label of the pieces after a word's first piece. In an entity it is I- instead of B-.
+
+    A softmax does not learn these pieces. A conditional random field needs a tag at each place of its chain.
+    """
+    if not has_entities(task):
+        return np.arange(len(labels), dtype=np.int32)
+    inner = [f"I{label[1:]}" if label[0] == "B" else label for label in labels]
+    return np.array([labels.index(label) for label in inner], np.int32)
 
 
 def _label_values(task, examples, labels):
@@ -135,11 +152,13 @@ def texts(examples: Sequence[conll.Sentence]) -> list[str]:
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...], tokenizer=None) -> Head:
     """The Head of a run."""
-    return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
+    return Head(TOKENS, len(labels), has_crf=run.tag_layer == "crf", **head_options(run))
 
 
-def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.Tagging:
-    """Cross-entropy over the tags."""
+def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.Tagging | objectives.TagSequences:
+    """Cross-entropy over the tags, or over the sequences of tags."""
+    if head.has_crf:
+        return objectives.TagSequences()
     return objectives.Tagging(consistency_weight=run.consistency_weight)
 
 

@@ -58,7 +58,27 @@ def make_rows(examples: Sequence[conll.Sentence], tokenizer, run: FinetuningConf
     # [T]
     words, has_piece = np.full(rows.num_tokens, -1, np.int32), np.flatnonzero(np.diff(starts))
     words[starts[has_piece] + shifts[has_piece]] = has_piece
-    return rows.builder.features(rows.units, notes=notes, for_decode={"words": words})
+    features = rows.builder.features(rows.units, notes=notes, for_decode={"words": words})
+    features.for_decode["continued_words"] = _continued_words(features, words, np.diff(starts))
+    return features
+
+
+def _continued_words(features, words, lengths):
+    """int32 [T]: the number of the word whose first piece is earlier in the row, or -1.
+
+    Args:
+        features: Features.
+        words: int32 [T]. The number of the word at its first piece, or -1.
+        lengths: int [W]. The number of pieces of each word.
+    """
+    continued, firsts = np.full(len(words), -1, np.int32), np.flatnonzero(words >= 0)
+    # The end of each row, without [SEP]. A word of more pieces than a row has lost its last ones.
+    ends = features.row_splits[1:] - 1
+    ends = ends[np.searchsorted(features.row_splits, firsts, side="right") - 1]
+    counts = np.minimum(lengths[words[firsts]], ends - firsts) - 1
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    continued[np.repeat(firsts, counts) + 1 + offsets] = np.repeat(words[firsts], counts)
+    return continued
 
 
 class _Rows:

@@ -14,7 +14,8 @@ from keras_bert_app.analysis.studies import head_importance, head_pruning
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.modeling.task_model import CHOICES, BertTaskModel, Head
+from keras_bert_app.modeling.task_head import CHOICES, Head
+from keras_bert_app.modeling.task_model import BertTaskModel
 from tests.analysis.tiny_subject import tiny_subject
 
 

@@ -79,6 +79,17 @@ def test_the_label_of_a_word_is_on_its_first_piece_and_all_other_pieces_have_min
     assert features.examples.tolist() == [0, 1] and not features.notes
 
 
+def test_with_a_crf_the_further_pieces_of_a_word_have_labels_too(tokenizer):
+    examples = [sentence("Anna saw bananas", "B-PER O B-LOC"), sentence(["ba" + "na" * 40, "smith"], "O I-PER")]
+    features = features_of(tokenizer, examples, max_seq_length=12, tag_layer="crf")
+    labels = np.split(features.token_labels["token_labels"], features.row_splits[1:-1])
+    assert labels[0].tolist() == [-1, 3, 0, 1, 2, 2, 2, -1]
+    # A row has only the first ten pieces of the long word.
+    assert labels[1].tolist() == [-1, *[0] * 10, -1] and labels[2].tolist()[:2] == [-1, 3]
+    pos = features_of(tokenizer, [sentence("bananas met", "NN VB")], ("VB", "NN"), POS, tag_layer="crf")
+    assert pos.token_labels["token_labels"].tolist() == [-1, 1, 1, 1, 1, 0, -1]
+
+
 def test_a_word_without_a_piece_is_tagged_o_and_counted_and_keeps_its_place(tokenizer):
     examples = [sentence(["anna", CLEANED_AWAY, "met"], "B-PER I-PER O"), sentence([CLEANED_AWAY])]
     features = features_of(tokenizer, examples)
