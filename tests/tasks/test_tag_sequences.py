@@ -86,7 +86,9 @@ def test_a_run_learns_beside_a_frozen_language_model_and_answers_again(started, 
         "crf",
     }
     head = json.loads((workdir / "config.json").read_text())["head"]
-    assert head.items() >= {"token_vector_size": 6, "states_at": "both", "has_layer_norm": True, "has_crf": True}.items()
+    assert (
+        head.items() >= {"token_vector_size": 6, "states_at": "both", "has_layer_norm": True, "has_crf": True}.items()
+    )
     for name in ("transitions", "first_tags", "last_tags"):
         assert np.abs(after[f"crf/{name}"]).max() > 1e-3
 

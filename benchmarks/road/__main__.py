@@ -1,0 +1,127 @@
+"""Walks the road to BERT: pre-trains every station on one text for the same minutes, and compares them on tasks.
+
+python -m benchmarks.road --input_files=TEXT --tasks_dir=TASKS --minutes=10 --output_dir=runs/road
+
+The stations are word2vec, fastText, TagLM, CoVe, ELMo, ULMFiT, GPT and BERT. TagLM and ELMo use one language model. All
+have about --size parameters and one vocabulary of 8,000 pieces without case. TASKS has the folders conll2003, glue,
+multi30k (for CoVe) and the extracted 20newsgroups-bydate in their official layouts.
+
+Each station is fine-tuned in the way of its paper, and beside it the same model from random weights. One half of dev
+chooses the weights, and the table reports the other half. Learning rates were not searched. word2vec and fastText take
+as many passes over the text as fit into the minutes. CoVe learns from the captions of multi30k, not from TEXT.
+
+OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
+does not run again. With 10 minutes and --size=5m, all rows take an estimated 6 hours on two cores with AVX2.
+"""
+
+import json
+import os
+
+import numpy as np
+from absl import flags
+
+from benchmarks.common.resumable import results_of
+from benchmarks.common.this_machine import machine
+from benchmarks.finetuning.row_runs import run_row
+from benchmarks.road import pretraining, road_table
+from benchmarks.road.road_tasks import PRETRAINED, TASKS, flags_of, rows
+from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.runs import checkpoints
+from pipelines import storage
+
+flags.DEFINE_string("input_files", "", "The text of all stations.")
+flags.DEFINE_string("tasks_dir", "", "Folder of the tasks.")
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Minutes of pre-training for each station.", lower_bound=0.05)
+_OUTPUT = flags.DEFINE_string("output_dir", "runs/road", "Where the corpus, models, runs and tables go.")
+_VOCAB = flags.DEFINE_string("vocab_file", "", "A vocabulary of 8,000 pieces; by default it is learned from the text.")
+_SIZE = flags.DEFINE_enum("size", SIZES[0], SIZES, "Parameters of each station, about.")
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of all runs.", lower_bound=0)
+_EXAMPLES = flags.DEFINE_integer(
+    "max_train_examples",
+    0,
+    "Most training examples of a run, for a quick trial; 0: as many as the task has.",
+    lower_bound=0,
+)
+_STATIONS = flags.DEFINE_list("stations", list(STATIONS), "Stations to walk, in this order.")
+_PRECISION = flags.DEFINE_string("precision", "auto", "Compute type of fine-tuning.")
+
+
+def main(arguments):
+    del arguments
+    input_files, tasks_dir = app.required("input_files", "tasks_dir")
+    for name in _STATIONS.value:
+        if name not in STATIONS:
+            raise UserError(f"--stations: {name!r} is not known: {nearest(name, list(STATIONS))}")
+    models_dir = _at("models")
+    storage.make_directories(models_dir)
+    configs = write_configurations(_SIZE.value, _at())
+    corpus, vocab_file = pretraining.prepare(input_files, _VOCAB.value, _at())
+    settings = {"minutes": _MINUTES.value, "size": _SIZE.value, "seed": _SEED.value}
+    done = results_of(
+        list(dict.fromkeys(STATIONS[name].model for name in _STATIONS.value)),
+        lambda model: pretraining.pretrain(
+            model, models_dir, corpus, tasks_dir, configs, vocab_file, _MINUTES.value, _SEED.value
+        ),
+        _at("pretraining.json"),
+        settings,
+    )
+    given = {
+        row: {"precision": _PRECISION.value, **flags_of(row, models_dir, tasks_dir, configs, vocab_file, _SEED.value)}
+        for row in rows(_STATIONS.value)
+    }
+    if _EXAMPLES.value:
+        for flags_of_row in given.values():
+            flags_of_row["max_train_examples"] = min(_EXAMPLES.value, flags_of_row["max_train_examples"])
+    results = results_of(
+        list(given),
+        lambda row: run_row(_at("runs", row.replace(":", "_")), given[row]),
+        _at("results.json"),
+        lambda row: {**settings, "finetune": given[row]},
+        shown=lambda figures: f"{figures['metric']} {figures['reported']['score']:.4f}",
+    )
+    _write(results, done)
+
+
+def _at(*names):
+    return os.path.join(_OUTPUT.value, *names)
+
+
+def _write(results, done):
+    """Writes and prints the tables, and draws the pictures."""
+    names = _STATIONS.value
+    lines = [
+        *_machine_lines(),
+        "",
+        *road_table.scores(results, done, names),
+        "",
+        *road_table.few_labels(results, names),
+    ]
+    mixed = [name for name in names if STATIONS[name].has_mix]
+    if mixed:
+        lines += ["", *road_table.mixes({task: _shares(mixed[0], task) for task in TASKS})]
+    heading = f"The road to BERT: {_MINUTES.value:g} minutes each\nhalf of dev, 95 % intervals in table.md"
+    storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
+    storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))
+    heading = f"Few labels after {_MINUTES.value:g} minutes of pre-training\nhalf of dev of SST-2, 95 % intervals"
+    storage.write_whole(_at("few_labels.png"), road_table.draw_few_labels(results, names, heading))
+    print("\n".join(["", *lines, "", f"{_at('table.md')}, scores.png, few_labels.png"]))
+
+
+def _machine_lines():
+    sizes = {name: num_parameters(config) for name, config in configurations(_SIZE.value).items()}
+    yield json.dumps(machine(("tensorflow", "keras")))
+    yield "parameters: " + ", ".join(f"{name} {number / 1e6:.1f} million" for name, number in sizes.items())
+
+
+def _shares(name, task):
+    """The share of each layer in the mix that a task learned."""
+    workdir = _at("runs", f"{name}_{task}_{PRETRAINED}")
+    tensors, _ = checkpoints.read_tensors(checkpoints.best_checkpoints(workdir)[-1])
+    scores = np.exp(tensors["scalar_mix/scores"])
+    return (scores / scores.sum()).tolist()
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

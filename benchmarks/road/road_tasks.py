@@ -1,0 +1,115 @@
+"""The tasks of the road's table, and the flags of finetune for a station on a task."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.road.stations import STATIONS, Station
+
+PRETRAINED, RANDOM = "pre-trained", "random"
+_BATCH_SIZE = 32
+_LM_TUNING_STEPS = 200  # of ULMFiT on the training texts of the task
+
+
+@dataclasses.dataclass(frozen=True)
+class RoadTask:
+    """A task of the table.
+
+    Attributes:
+        title: name in the table.
+        num_examples: training examples of a run. A larger training set is drawn from.
+        num_epochs: passes over them.
+        flags: flags of finetune. data_dir is relative to the folder of the tasks.
+    """
+
+    title: str
+    num_examples: int
+    num_epochs: int
+    flags: Mapping[str, Any]
+
+    @property
+    def is_tagging(self) -> bool:
+        """Whether the task has a tag for each word."""
+        return self.flags["task"] == "ner"
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of a run, about."""
+        return self.num_epochs * -(-self.num_examples // _BATCH_SIZE)
+
+
+_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "max_seq_length": 64}
+TASKS = {
+    "conll2003": RoadTask("CoNLL-2003, entity F1", 10_000, 2, {"task": "ner", "data_dir": "conll2003"}),
+    "sst-2": RoadTask("SST-2, accuracy", 10_000, 2, _SST),
+    "sts-b": RoadTask("STS-B, Spearman", 5_749, 3, {"task": "sts-b", "data_dir": "glue/STS-B"}),
+    "newsgroups": RoadTask(
+        "20 Newsgroups, accuracy",
+        4_000,
+        2,
+        {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_seq_length": 256},
+    ),
+}
+# The curves over few labels (Howard and Ruder 2018, figure 3).
+FEW_LABELS = {
+    f"sst-2-{number}": RoadTask(f"{number:,} examples", number, epochs, _SST)
+    for number, epochs in ((100, 20), (1000, 6), (10_000, 2))
+}
+CURVES = ("ULMFiT", "GPT", "BERT")
+
+
+def rows(stations: list[str]) -> list[str]:
+    """The rows STATION:TASK:START of all runs.
+
+    Args:
+        stations: keys of STATIONS.
+    """
+    found = [f"{name}:{task}:{start}" for task in TASKS for name in stations for start in (PRETRAINED, RANDOM)]
+    return found + [
+        f"{name}:{task}:{start}"
+        for task in FEW_LABELS
+        for name in stations
+        if name in CURVES
+        for start in (PRETRAINED, RANDOM)
+    ]
+
+
+def flags_of(row: str, models_dir: str, tasks_dir: str, configs: dict[str, str], vocab_file: str, seed: int) -> dict:
+    """The flags of a row's finetune command, without its work directory.
+
+    Args:
+        row: STATION:TASK:START.
+        models_dir: folder of the pre-trained models.
+        tasks_dir: folder of the tasks.
+        configs: result of write_configurations.
+        vocab_file: the vocabulary.
+        seed: seed of the run.
+    """
+    name, task_name, start = row.split(":")
+    station, task = STATIONS[name], {**TASKS, **FEW_LABELS}[task_name]
+    given = {
+        "bias_correction": True,
+        "global_batch_size": _BATCH_SIZE,
+        "max_train_examples": task.num_examples,
+        "num_train_epochs": float(task.num_epochs),
+        "seed": seed,
+        **task.flags,
+        "data_dir": os.path.join(tasks_dir, task.flags["data_dir"]),
+        **station.finetuning,
+        **(station.of_tags if task.is_tagging else station.of_texts),
+    }
+    if name == "ULMFiT":
+        given["gradual_unfreezing"] = max(1, task.num_steps // 8)
+        if start == PRETRAINED:
+            given["mlm_tuning_steps"] = min(_LM_TUNING_STEPS, task.num_steps)
+    return {**given, **_start_of(station, start, models_dir, configs, vocab_file)}
+
+
+def _start_of(station: Station, start, models_dir, configs, vocab_file):
+    """The flags that name the first weights. A random start has the same model."""
+    model = os.path.join(models_dir, station.model)
+    if station.verb == "learn_vectors":
+        vectors = {"init_vectors": model} if start == PRETRAINED else {"unknown_vectors": "random"}
+        return {"config": configs[station.config], "vocab_file": vocab_file, **vectors}
+    return {"init_checkpoint": model, "random_init": start == RANDOM}

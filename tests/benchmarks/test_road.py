@@ -1,0 +1,61 @@
+"""The road's table: each row is a finetune command that its task accepts, and the tables have every station."""
+
+import os
+
+import pytest
+
+from benchmarks.road import road_table
+from benchmarks.road.road_tasks import CURVES, FEW_LABELS, RANDOM, TASKS, flags_of, rows
+from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import registry
+
+NAMES = list(STATIONS)
+CONFIGS = {name: f"{name}.json" for name in ("bert", "gpt", "elmo", "awd")}
+OF_THE_COMMAND = ("config", "vocab_file", "random_init")  # flags of finetune that its configuration lacks
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_row_of_a_station_is_a_command_that_its_task_accepts(name):
+    found = rows([name])
+    assert len(found) == 2 * len(TASKS) + 2 * len(FEW_LABELS) * (name in CURVES)
+    config = configurations("5m")[STATIONS[name].config]
+    for row in found:
+        given = flags_of(row, "models", "tasks", CONFIGS, "vocab.txt", 1)
+        has_weights = given.get("init_checkpoint") and not given["random_init"]
+        assert (not has_weights and "init_vectors" not in given) == row.endswith(RANDOM)
+        run = {flag: value for flag, value in given.items() if flag not in OF_THE_COMMAND}
+        if not has_weights:
+            run["init_checkpoint"] = ""
+        run = FinetuningConfig(**run).checked_against(config)
+        run.check_read(given)
+        registry.find(run.task).check_options(run)
+
+
+def test_the_stations_of_a_size_have_about_the_same_number_of_parameters(tmp_path):
+    for size in SIZES:
+        counts = [num_parameters(config) for config in configurations(size).values()]
+        assert max(counts) < 1.5 * min(counts)
+    assert num_parameters(configurations("5m")["bert"]) == pytest.approx(5.4e6, rel=0.01)
+    assert set(write_configurations("5m", str(tmp_path))) == set(CONFIGS)
+    assert sorted(os.listdir(tmp_path)) == sorted(CONFIGS.values())
+
+
+def test_the_tables_and_pictures_have_every_station():
+    results = {
+        row: {
+            "reported": {"score": 0.5 + number / 1000, "interval": [0.4, 0.7]},
+            "baseline": {"score": 0.3, "what": "a guess"},
+        }
+        for number, row in enumerate(rows(NAMES))
+    }
+    done = {station.model: {"minutes": 10.0} for station in STATIONS.values()}
+    lines = list(road_table.scores(results, done, NAMES))
+    assert len(lines) == 3 + len(NAMES) and lines[-1].count("0.3000 (a guess)") == len(TASKS)
+    assert "| word2vec (Mikolov et al. 2013) | 0.5000 (0.4000 to 0.7000); random 0.5010" in lines[2]
+    lines = list(road_table.few_labels(results, NAMES))
+    assert [line.split("|")[1].strip() for line in lines[2::2]] == [f"{name}, pre-trained" for name in CURVES]
+    (_, _, line) = road_table.mixes({"sts-b": [0.2, 0.3, 0.5]})
+    assert line == "| STS-B | 0.200 | 0.300 | 0.500 |"
+    for image in (road_table.draw(results, NAMES, "x"), road_table.draw_few_labels(results, NAMES, "x")):
+        assert image.startswith(b"\x89PNG")
