@@ -37,6 +37,8 @@ _STEPS_PER_CALL, _CALLS = 10, 4
 def main(arguments):
     del arguments
     entries = [_parsed(entry) for entry in _STEPS.value]
+    if not entries:
+        raise UserError("--steps is empty; give entries such as base:128:128:bfloat16:step")
     if _ALONE.value:
         if len(entries) != 1:
             raise UserError(f"--steps={','.join(_STEPS.value)}: expected one entry with --alone; leave --alone out")

@@ -25,7 +25,8 @@ def layers_read(pooling: str, layer: int | None, num_layers: int) -> tuple[int, 
     Args:
         pooling: str. One of POOLINGS.
         layer: int. A number of a layer, or a negative number that counts from the top (-1 is the last layer). None for
-            DEFAULT_LAYER. "first_last" takes None only: it reads layer 1 and the last (Su et al. 2021, BERT-whitening).
+            DEFAULT_LAYER, or for the embeddings of a model without layers. "first_last" takes None only: it reads layer
+            1 and the last (Su et al. 2021, BERT-whitening).
         num_layers: int. The number of layers of the model.
 
     Returns:
@@ -43,11 +44,14 @@ def layers_read(pooling: str, layer: int | None, num_layers: int) -> tuple[int, 
                 "layer; leave one of them out"
             )
         return tuple(sorted({min(1, num_layers), num_layers}))
-    layer = DEFAULT_LAYER if layer is None else layer
+    layer = max(DEFAULT_LAYER, -num_layers - 1) if layer is None else layer
     if not -num_layers - 1 <= layer <= num_layers:
+        expected = (
+            f"has layers 1 to {num_layers}; give one of them, 0 for the embeddings, or a negative number that counts "
+            "from the top, such as -1 for the last layer"
+        )
         raise UserError(
-            f"--layer={layer}: this model has layers 1 to {num_layers}; give one of them, 0 for the "
-            "embeddings, or a negative number that counts from the top, such as -1 for the last layer"
+            f"--layer={layer}: this model {expected if num_layers else 'has only embeddings; give --layer=0'}"
         )
     return (layer if layer >= 0 else num_layers + 1 + layer,)
 

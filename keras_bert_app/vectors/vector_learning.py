@@ -37,14 +37,15 @@ def learn(
         WordVectors, the most frequent word first. Words with equal counts have the order of the text.
 
     Raises:
-        UserError: no word occurs min_count times.
+        UserError: the text has no word, or no word occurs min_count times.
     """
+    if not text.counts:
+        raise UserError("the text of --input_files or --corpus_dir has no word; give files with text")
     counts = {word: count for word, count in text.counts.most_common() if count >= options.min_count}
     if len(counts) < 2:
-        frequent = f"{max(text.counts.values()):,} times" if text.counts else "never"
         raise UserError(
             f"--min_count={options.min_count}: {len(counts)} of the {len(text.counts):,} different words of the text "
-            f"occur so often (the most frequent one {frequent}); expected 2 or more: lower --min_count, or give more "
+            f"occur so often (the most frequent one {max(text.counts.values()):,} times); expected 2 or more: lower --min_count, or give more "
             "text"
         )
     sentences = text.sentences(done)

@@ -48,7 +48,7 @@ def test_special_pieces_are_pooled_when_asked_for_and_padding_never():
 
 def test_layers_are_counted_from_the_embeddings_up_and_from_the_top_down():
     assert pooling.layers_read("mean", None, 12) == (11,)
-    assert pooling.layers_read("mean", None, 1) == (0,)
+    assert pooling.layers_read("mean", None, 1) == (0,) and pooling.layers_read("mean", None, 0) == (0,)
     assert [pooling.layers_read("max", layer, 3) for layer in (0, 1, 3, -1, -4)] == [(0,), (1,), (3,), (3,), (0,)]
     assert pooling.layers_read("first_last", None, 12) == (1, 12) and pooling.layers_read("first_last", None, 1) == (1,)
 
@@ -66,3 +66,8 @@ def test_layers_are_counted_from_the_embeddings_up_and_from_the_top_down():
 def test_an_unknown_pooling_or_a_missing_layer_is_refused(name, layer, message):
     with pytest.raises(UserError, match=message):
         pooling.layers_read(name, layer, 3)
+
+
+def test_a_model_without_layers_has_only_its_embeddings():
+    with pytest.raises(UserError, match="--layer=1: this model has only embeddings; give --layer=0"):
+        pooling.layers_read("mean", 1, 0)

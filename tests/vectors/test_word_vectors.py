@@ -162,6 +162,12 @@ def test_one_worker_gives_the_same_vectors_for_the_same_seed(learned):
     assert (first.vectors != other.vectors).any()
 
 
+def test_a_text_without_a_word_is_refused(tmp_path):
+    text = learning_text.write_text([[b" "]], str(tmp_path), True, None, 1)
+    with pytest.raises(UserError, match="has no word; give files with text"):
+        vector_learning.learn(text, LearningOptions(), lambda *_: None, lambda *_: None)
+
+
 @pytest.mark.parametrize(
     "name, value, message",
     [
