@@ -43,10 +43,11 @@ def learn(
         raise UserError("the text of --input_files or --corpus_dir has no word; give files with text")
     counts = {word: count for word, count in text.counts.most_common() if count >= options.min_count}
     if len(counts) < 2:
+        frequent = max(text.counts.values())
         raise UserError(
             f"--min_count={options.min_count}: {len(counts)} of the {len(text.counts):,} different words of the text "
-            f"occur so often (the most frequent one {max(text.counts.values()):,} times); expected 2 or more: lower --min_count, or give more "
-            "text"
+            f"occur so often (the most frequent one {frequent:,} times); expected 2 or more: lower --min_count, or "
+            "give more text"
         )
     sentences = text.sentences(done)
     with _quiet_gensim():
