@@ -2,13 +2,15 @@
 
 python -m benchmarks.road --input_files=TEXT --tasks_dir=TASKS --minutes=10 --output_dir=runs/road
 
-The stations are word2vec, fastText, TagLM, CoVe, ELMo, ULMFiT, GPT and BERT. TagLM and ELMo use one language model. All
-have about --size parameters and one vocabulary of 8,000 pieces without case. TASKS has the folders conll2003, glue,
+The stations are word2vec, fastText, TagLM, CoVe, ELMo, ULMFiT, GPT and BERT. TagLM and ELMo use one language model. The
+language models have about --size parameters, and the vectors of word2vec, fastText and CoVe are as wide as the states
+of BERT. All have one vocabulary of 8,000 pieces without case. TASKS has the folders conll2003, glue,
 multi30k (for CoVe) and the extracted 20newsgroups-bydate in their official layouts.
 
-Each station is fine-tuned in the way of its paper, and beside it the same model from random weights. One half of dev
-chooses the weights, and the table reports the other half. Learning rates were not searched. word2vec and fastText take
-as many passes over the text as fit into the minutes. CoVe learns from the captions of multi30k, not from TEXT.
+Each station is fine-tuned in the way of its paper, and beside it the same model from random weights, of which no layer
+is frozen. One half of dev chooses the weights, and the table reports the other half. Learning rates were not searched.
+The encoders have no dropout in either training. word2vec and fastText take as many passes over the text as fit into the
+minutes. CoVe learns from the captions of multi30k, not from TEXT.
 
 OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
 does not run again. With 10 minutes and --size=5m, all rows take an estimated 6 hours on two cores with AVX2.
@@ -17,9 +19,9 @@ does not run again. With 10 minutes and --size=5m, all rows take an estimated 6 
 import json
 import os
 
-import numpy as np
 from absl import flags
 
+from benchmarks.common.identity import file_digest
 from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from benchmarks.finetuning.row_runs import run_row
@@ -28,7 +30,6 @@ from benchmarks.road.road_tasks import PRETRAINED, TASKS, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.runs import checkpoints
 from pipelines import storage
 
 flags.DEFINE_string("input_files", "", "The text of all stations.")
@@ -58,22 +59,28 @@ def main(arguments):
     storage.make_directories(models_dir)
     configs = write_configurations(_SIZE.value, _at())
     corpus, vocab_file = pretraining.prepare(input_files, _VOCAB.value, _at())
-    settings = {"minutes": _MINUTES.value, "size": _SIZE.value, "seed": _SEED.value}
+    settings = {
+        "minutes": _MINUTES.value,
+        "size": _SIZE.value,
+        "seed": _SEED.value,
+        "input_files": input_files,
+        "vocabulary": file_digest(vocab_file),
+    }
+    paths = models_dir, tasks_dir, configs, vocab_file
+    commands = {
+        model: pretraining.command(model, corpus, *paths, _MINUTES.value, _SEED.value)
+        for model in dict.fromkeys(STATIONS[name].model for name in _STATIONS.value)
+    }
     done = results_of(
-        list(dict.fromkeys(STATIONS[name].model for name in _STATIONS.value)),
-        lambda model: pretraining.pretrain(
-            model, models_dir, corpus, tasks_dir, configs, vocab_file, _MINUTES.value, _SEED.value
-        ),
+        list(commands),
+        lambda model: pretraining.run(*commands[model], _MINUTES.value),
         _at("pretraining.json"),
-        settings,
+        lambda model: {**settings, "pretraining": commands[model]},
     )
     given = {
-        row: {"precision": _PRECISION.value, **flags_of(row, models_dir, tasks_dir, configs, vocab_file, _SEED.value)}
+        row: {"precision": _PRECISION.value, **flags_of(row, *paths, _SEED.value, _EXAMPLES.value)}
         for row in rows(_STATIONS.value)
     }
-    if _EXAMPLES.value:
-        for flags_of_row in given.values():
-            flags_of_row["max_train_examples"] = min(_EXAMPLES.value, flags_of_row["max_train_examples"])
     results = results_of(
         list(given),
         lambda row: run_row(_at("runs", row.replace(":", "_")), given[row]),
@@ -100,7 +107,8 @@ def _write(results, done):
     ]
     mixed = [name for name in names if STATIONS[name].has_mix]
     if mixed:
-        lines += ["", *road_table.mixes({task: _shares(mixed[0], task) for task in TASKS})]
+        shares = {task: results[f"{mixed[0]}:{task}:{PRETRAINED}"]["layer_shares"] for task in TASKS}
+        lines += ["", *road_table.mixes(shares)]
     heading = f"The road to BERT: {_MINUTES.value:g} minutes each\nhalf of dev, 95 % intervals in table.md"
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))
@@ -113,14 +121,6 @@ def _machine_lines():
     sizes = {name: num_parameters(config) for name, config in configurations(_SIZE.value).items()}
     yield json.dumps(machine(("tensorflow", "keras")))
     yield "parameters: " + ", ".join(f"{name} {number / 1e6:.1f} million" for name, number in sizes.items())
-
-
-def _shares(name, task):
-    """The share of each layer in the mix that a task learned."""
-    workdir = _at("runs", f"{name}_{task}_{PRETRAINED}")
-    tensors, _ = checkpoints.read_tensors(checkpoints.best_checkpoints(workdir)[-1])
-    scores = np.exp(tensors["scalar_mix/scores"])
-    return (scores / scores.sum()).tolist()
 
 
 if __name__ == "__main__":

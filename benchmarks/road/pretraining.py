@@ -1,12 +1,17 @@
 """Pre-trains the stations of the road, each for the same minutes."""
 
+import json
 import os
 import time
+from typing import Any
 
 from benchmarks.common import own_commands
 from benchmarks.road.stations import STATIONS, VOCAB_SIZE
+from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from pipelines import storage
+
+_GERMAN = "german.txt"  # the vocabulary of CoVe's translations
 
 
 def prepare(input_files: str, vocab_file: str, directory: str) -> tuple[str, str]:
@@ -19,33 +24,41 @@ def prepare(input_files: str, vocab_file: str, directory: str) -> tuple[str, str
 
     Returns:
         (directory of the corpus, path of the vocabulary).
+
+    Raises:
+        UserError: the folder has the corpus of another text.
     """
-    corpus = os.path.join(directory, "corpus")
+    corpus, text_file = os.path.join(directory, "corpus"), os.path.join(directory, "text.json")
+    if storage.exists(text_file) and (before := read_json(text_file)["input_files"]) != input_files:
+        raise UserError(
+            f"--input_files={input_files}: {directory} has the corpus of {before}; give another --output_dir"
+        )
     if not storage.exists(os.path.join(corpus, "manifest.json")):
+        storage.write_whole(text_file, json.dumps({"input_files": input_files}))
         own_commands.run("prepare_corpus", input_files=input_files, output_dir=corpus)
     if not vocab_file:
         vocab_file = os.path.join(directory, "vocab.txt")
         if not storage.exists(vocab_file):
-            own_commands.run("learn_vocab", corpus_dir=corpus, vocab_file=vocab_file, vocab_size=VOCAB_SIZE)
+            own_commands.run("learn_vocab", input_files=input_files, vocab_file=vocab_file, vocab_size=VOCAB_SIZE)
     return corpus, vocab_file
 
 
-def pretrain(
+def command(
     model: str,
-    models_dir: str,
     corpus: str,
+    models_dir: str,
     tasks_dir: str,
     configs: dict[str, str],
     vocab_file: str,
     minutes: float,
     seed: int,
-) -> dict:
-    """Pre-trains a model, or resumes it.
+) -> tuple[str, dict[str, Any]]:
+    """The command that pre-trains a model.
 
     Args:
         model: Station.model.
-        models_dir: where it goes.
         corpus: directory of the corpus.
+        models_dir: where the model goes.
         tasks_dir: folder of the tasks. CoVe translates its multi30k.
         configs: result of write_configurations.
         vocab_file: the vocabulary.
@@ -53,49 +66,61 @@ def pretrain(
         seed: seed of the model.
 
     Returns:
-        dict with minutes and the figures of the last evaluation on held-out text, as far as there are any.
+        (verb, flags). learn_vectors has no flag for the minutes.
     """
     (station, *_) = [station for station in STATIONS.values() if station.model == model]
-    path = os.path.join(models_dir, model)
+    path, shared = os.path.join(models_dir, model), {"vocab_file": vocab_file, "seed": seed, **station.pretraining}
     if station.verb == "learn_vectors":
-        return _learn_vectors(path, corpus, vocab_file, configs, minutes, {**station.pretraining, "seed": seed})
-    shared = {"vocab_file": vocab_file, "train_minutes": minutes, "seed": seed, "config": configs[station.config]}
+        vectors = {"vector_size": read_json(configs["bert"])["hidden_size"], "workers": os.cpu_count()}
+        return station.verb, {"vectors_file": path, "corpus_dir": corpus, **vectors, "overwrite": True, **shared}
+    shared |= {"workdir": path, "train_minutes": minutes, "config": configs[station.config]}
     if station.verb == "pretrain":
-        shared |= {"recipe": "small_budget", "corpus_dir": corpus}
-    else:
-        data_dir = os.path.join(tasks_dir, "multi30k")
-        shared |= {
-            "task": "translation",
-            "data_dir": data_dir,
-            "source": "en",
-            "target": "de",
-            "encoder_layers": 0,
-            "target_vocab_file": _german_vocabulary(models_dir, data_dir),
-        }
-    own_commands.run(station.verb, workdir=path, **shared, **station.pretraining)
-    rows = own_commands.metrics_of(path)
+        return station.verb, {"recipe": "small_budget", "corpus_dir": corpus, **shared}
+    return station.verb, {
+        "task": "translation",
+        "data_dir": os.path.join(tasks_dir, "multi30k"),
+        "source": "en",
+        "target": "de",
+        "encoder_layers": 0,
+        "num_beams": 1,  # the search of the evaluations is part of the minutes
+        "target_vocab_file": os.path.join(models_dir, _GERMAN),
+        **shared,
+    }
+
+
+def run(verb: str, given: dict[str, Any], minutes: float) -> dict:
+    """Pre-trains a model with the result of `command`, or resumes it.
+
+    Args:
+        verb: the command.
+        given: its flags.
+        minutes: length of the training. learn_vectors takes as many passes over the text as fit.
+
+    Returns:
+        dict with minutes and the figures of the last evaluation on held-out text, as far as there are any.
+    """
+    if verb == "learn_vectors":
+        return _learn_vectors(given, minutes)
+    german = given.get("target_vocab_file")
+    if german and not storage.exists(german):
+        captions = os.path.join(given["data_dir"], "train.de*")
+        own_commands.run("learn_vocab", input_files=captions, vocab_file=german, vocab_size=VOCAB_SIZE)
+    own_commands.run(verb, **given)
+    rows = own_commands.metrics_of(given["workdir"])
     evaluations = [row for row in rows if any(name.startswith("eval_") for name in row)]
-    figures = {name: value for name, value in evaluations[-1].items() if name.startswith("eval_")}
+    last = evaluations[-1] if evaluations else {}
+    figures = {name: value for name, value in last.items() if name.startswith("eval_")}
     return {"minutes": minutes, "steps": max(row.get("step", 0) for row in rows), **figures}
 
 
-def _learn_vectors(path, corpus, vocab_file, configs, minutes, given):
-    """Learns vectors in as many passes as fit into the minutes. One pass alone gives the time of a pass."""
-    given |= {"corpus_dir": corpus, "vocab_file": vocab_file, "workers": os.cpu_count(), "overwrite": True}
-    given["vector_size"] = read_json(configs["bert"])["hidden_size"]
+def _learn_vectors(given, minutes):
+    """Learns vectors. Runs of one pass and of two passes give the time of a pass."""
     seconds = {}
-    for epochs in (1, 0):
-        epochs = epochs or max(1, int(60 * minutes / seconds[1]))
+    for epochs in (1, 2, 0):
+        if not epochs:
+            of_a_pass = max(seconds[2] - seconds[1], 1e-3)
+            epochs = max(1, 1 + int((60 * minutes - seconds[1]) / of_a_pass))
         started = time.monotonic()
-        own_commands.run("learn_vectors", vectors_file=path, epochs=epochs, **given)
+        own_commands.run("learn_vectors", epochs=epochs, **given)
         seconds[epochs] = time.monotonic() - started
     return {"minutes": seconds[epochs] / 60, "epochs": epochs}
-
-
-def _german_vocabulary(models_dir, data_dir):
-    path = os.path.join(models_dir, "german.txt")
-    if not storage.exists(path):
-        own_commands.run(
-            "learn_vocab", input_files=os.path.join(data_dir, "train.de*"), vocab_file=path, vocab_size=VOCAB_SIZE
-        )
-    return path

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.road.road_tasks import CURVES, FEW_LABELS, PRETRAINED, RANDOM, TASKS
+from benchmarks.road.road_tasks import CURVE, CURVES, PRETRAINED, RANDOM, TASKS
 from benchmarks.road.stations import STATIONS
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.drawing.figures import picture
@@ -50,11 +50,11 @@ def few_labels(results: Mapping[str, dict], names: Sequence[str]) -> Iterator[st
         results: dict STATION:TASK:START -> content of results.json.
         names: stations in their order.
     """
-    yield f"| SST-2, accuracy | {' | '.join(task.title for task in FEW_LABELS.values())} |"
-    yield "|---" * (len(FEW_LABELS) + 1) + "|"
+    yield f"| SST-2, accuracy | {' | '.join(f'{task.num_examples:,} examples' for task in CURVE.values())} |"
+    yield "|---" * (len(CURVE) + 1) + "|"
     for name in (name for name in names if name in CURVES):
         for start in (PRETRAINED, RANDOM):
-            cells = [_with_interval(results[f"{name}:{task}:{start}"]["reported"]) for task in FEW_LABELS]
+            cells = [_with_interval(results[f"{name}:{task}:{start}"]["reported"]) for task in CURVE]
             yield f"| {name}, {start} | {' | '.join(cells)} |"
 
 
@@ -105,12 +105,12 @@ def draw_few_labels(results: Mapping[str, dict], names: Sequence[str], heading: 
     Returns:
         bytes: the content of a PNG file.
     """
-    numbers = [task.num_examples for task in FEW_LABELS.values()]
+    numbers = [task.num_examples for task in CURVE.values()]
     with picture(7.0, 4.2, heading) as (figure, image):
         axes = figure.subplots()
         for name, colour in zip((name for name in names if name in CURVES), _COLOURS, strict=False):
             for start, style in ((PRETRAINED, "-"), (RANDOM, "--")):
-                reported = [results[f"{name}:{task}:{start}"]["reported"] for task in FEW_LABELS]
+                reported = [results[f"{name}:{task}:{start}"]["reported"] for task in CURVE]
                 values = np.array([each["score"] for each in reported])
                 ends = np.array([each["interval"] for each in reported]).T
                 errors = np.maximum([values - ends[0], ends[1] - values], 0.0)

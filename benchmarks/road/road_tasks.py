@@ -33,10 +33,13 @@ class RoadTask:
         """Whether the task has a tag for each word."""
         return self.flags["task"] == "ner"
 
-    @property
-    def num_steps(self) -> int:
-        """Steps of a run, about."""
-        return self.num_epochs * -(-self.num_examples // _BATCH_SIZE)
+    def num_steps(self, num_examples: int) -> int:
+        """Steps of a run, about.
+
+        Args:
+            num_examples: training examples of the run.
+        """
+        return self.num_epochs * -(-num_examples // _BATCH_SIZE)
 
 
 _SST = {"task": "sst-2", "data_dir": "glue/SST-2", "max_seq_length": 64}
@@ -51,11 +54,14 @@ TASKS = {
         {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_seq_length": 256},
     ),
 }
-# The curves over few labels (Howard and Ruder 2018, figure 3).
+# The curves over few labels (Howard and Ruder 2018, figure 3). Their last point is the task sst-2.
 FEW_LABELS = {
-    f"sst-2-{number}": RoadTask(f"{number:,} examples", number, epochs, _SST)
-    for number, epochs in ((100, 20), (1000, 6), (10_000, 2))
+    f"sst-2-{number}": RoadTask(f"SST-2, accuracy, {number:,} examples", number, epochs, _SST)
+    for number, epochs in ((100, 20), (1000, 6))
 }
+CURVE = {**FEW_LABELS, "sst-2": TASKS["sst-2"]}
+# A station with random weights trains all of them in the same way, from the first step on.
+_ONLY_PRETRAINED = ("freeze_layers", "layer_decay", "learning_rate_schedule")
 CURVES = ("ULMFiT", "GPT", "BERT")
 
 
@@ -75,7 +81,15 @@ def rows(stations: list[str]) -> list[str]:
     ]
 
 
-def flags_of(row: str, models_dir: str, tasks_dir: str, configs: dict[str, str], vocab_file: str, seed: int) -> dict:
+def flags_of(
+    row: str,
+    models_dir: str,
+    tasks_dir: str,
+    configs: dict[str, str],
+    vocab_file: str,
+    seed: int,
+    most_examples: int = 0,
+) -> dict:
     """The flags of a row's finetune command, without its work directory.
 
     Args:
@@ -85,13 +99,15 @@ def flags_of(row: str, models_dir: str, tasks_dir: str, configs: dict[str, str],
         configs: result of write_configurations.
         vocab_file: the vocabulary.
         seed: seed of the run.
+        most_examples: most training examples; 0 for as many as the task has.
     """
     name, task_name, start = row.split(":")
     station, task = STATIONS[name], {**TASKS, **FEW_LABELS}[task_name]
+    num_examples = min(task.num_examples, most_examples or task.num_examples)
     given = {
         "bias_correction": True,
         "global_batch_size": _BATCH_SIZE,
-        "max_train_examples": task.num_examples,
+        "max_train_examples": num_examples,
         "num_train_epochs": float(task.num_epochs),
         "seed": seed,
         **task.flags,
@@ -99,10 +115,12 @@ def flags_of(row: str, models_dir: str, tasks_dir: str, configs: dict[str, str],
         **station.finetuning,
         **(station.of_tags if task.is_tagging else station.of_texts),
     }
-    if name == "ULMFiT":
-        given["gradual_unfreezing"] = max(1, task.num_steps // 8)
-        if start == PRETRAINED:
-            given["mlm_tuning_steps"] = min(_LM_TUNING_STEPS, task.num_steps)
+    if start == RANDOM:
+        given = {flag: value for flag, value in given.items() if flag not in _ONLY_PRETRAINED}
+    elif name == "ULMFiT":
+        num_steps = task.num_steps(num_examples)
+        given["gradual_unfreezing"] = max(1, num_steps // 8)
+        given["mlm_tuning_steps"] = min(_LM_TUNING_STEPS, num_steps)
     return {**given, **_start_of(station, start, models_dir, configs, vocab_file)}
 
 

@@ -141,6 +141,8 @@ def configurations(size: str) -> dict[str, BertConfig]:
         "vocab_size": VOCAB_SIZE,
         "num_attention_heads": sizes["bert"]["hidden_size"] // 64,
         "intermediate_size": 4 * sizes["bert"]["hidden_size"],
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
         **sizes["bert"],
     }
     return {

@@ -214,7 +214,7 @@ class Tuned:
         return evaluation_batches(features, self.finetuned.run, self.finetuned.run.global_batch_size)
 
     def outputs(self, model, batch: dict) -> dict:
-        return {"logits": model(batch)["logits"]}
+        return model(batch)
 
     def loss(self, outputs: dict, batch: dict):
         return self.objective.loss_sums(outputs, batch)["loss_sum"]

@@ -366,9 +366,11 @@ class FinetuningConfig(TextToTextOptions):
                 "head its own vectors with --token_vector_size"
             )
         if self.language_model_weight and not (model_config.architecture == "gpt" and model_config.has_tied_table):
+            is_gpt = model_config.architecture == "gpt"
+            found = "has tie_word_embeddings=false" if is_gpt else f"is a {model_config.architecture}"
             raise UserError(
                 f"--language_model_weight={self.language_model_weight}: needs a GPT whose output layer is its table of "
-                f"word embeddings, but the model is a {model_config.architecture}; leave it out"
+                f"word embeddings, but the model {found}; leave it out"
             )
         if self.reinit_layers and not self.init_checkpoint:
             raise UserError(

@@ -63,7 +63,7 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
         converted = LiteRTModel(model)(**inputs)
     except UserError:  # LiteRT cannot size the lists of an LSTM's loop
         raise UserError(
-            "--litert: LiteRT cannot run the converted model, such as an LSTM; leave the flag out"
+            "--litert: LiteRT cannot run the converted model, such as one with an LSTM or a CRF; leave the flag out"
         ) from None
     for name, values in expected.items():
         values = values.numpy()

@@ -63,6 +63,7 @@ class CharacterVectors(Configured, keras.layers.Layer):
             shape=(NUM_CHARACTERS, config.character_size),
             name="table",
             initializer=uniform_initializer(1.0, self.seed, "characters"),  # as in the code of ELMo
+            autocast=False,
         )
         self.filters = [
             self.add_weight(

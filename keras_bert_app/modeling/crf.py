@@ -32,8 +32,8 @@ class Crf(Configured, keras.layers.Layer):
     Returns:
         dict:
             logits: float32 [B, S, n]. The score of the best sequence that has this tag at this place, minus the score
-                of the best sequence. So the best sequence (Viterbi 1967) has the largest logit at every place. They
-                have no gradient.
+                of the best sequence. So the best sequence (Viterbi 1967) has the largest logit at every place. At
+                [CLS], [SEP] and padding they are the emissions. They have no gradient.
             emissions, chain, transitions, first_tags, last_tags: the arguments of `log_partition`.
     """
 
@@ -180,9 +180,9 @@ def _expected_transitions(before, after, emissions, transitions, is_next, total,
     emissions, is_next = _by_place(emissions, is_next)
     from_tag = ops.concatenate([ops.zeros_like(before[:1]), before[:-1]], axis=0)
     most = ops.max(from_tag, axis=-1, keepdims=True)
-    # The product of both is at most exp(-transition), so neither overflows.
     to_tag = ops.where(is_next > 0, emissions + after + most - total[:, None], EXCLUDED)
-    from_tag, to_tag = ops.exp(from_tag - most), weights * ops.exp(to_tag)
+    # The product of both is at most exp(-transition). Only a transition below -80 needs the limit, and exp of it is 0.
+    from_tag, to_tag = ops.exp(from_tag - most), weights * ops.exp(ops.minimum(to_tag, 80.0))
     num_tags = transitions.shape[0]
     counts = ops.matmul(ops.transpose(ops.reshape(from_tag, (-1, num_tags))), ops.reshape(to_tag, (-1, num_tags)))
     return ops.exp(transitions) * counts

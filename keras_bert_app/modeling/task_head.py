@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.keras_contract import Described, registered
 
 # The output layer reads one vector for each text, for each of an example's choices, or for each token.
@@ -34,6 +35,9 @@ class Head(Described):
             or "both" (Peters et al. 2018, ELMo, section 3.3). With "scalar_mix" each place has its own mix.
         has_layer_norm: bool. Whether "scalar_mix" normalizes every layer first (Peters et al. 2018, section 3.2).
         has_crf: bool. Whether a conditional random field scores the tags of a row together, on TOKENS.
+
+    Raises:
+        UserError: the fields contradict each other.
         dropout: float. The dropout rate under the output layer.
         scale: float. For regression, answer = scale * output + offset.
         offset: float. See scale.
@@ -53,6 +57,17 @@ class Head(Described):
     states_at: str = "input"
     has_layer_norm: bool = False
     has_crf: bool = False
+
+    def __post_init__(self):
+        faults = {
+            "token_vector_size and states_at need bilstm_units": not self.bilstm_units
+            and (self.token_vector_size or self.states_at != "input"),
+            "states_at='output' needs token_vector_size": self.states_at == "output" and not self.token_vector_size,
+            "has_crf needs stands_on='tokens'": self.has_crf and self.stands_on != TOKENS,
+        }
+        for fault, is_found in faults.items():
+            if is_found:
+                raise UserError(f"the head of the model: {fault}")
 
     @property
     def has_pooler(self) -> bool:

@@ -77,6 +77,7 @@ class TokenFeatures(Configured, keras.layers.Layer):
             # Ma and Hovy 2016, section 3.1
             initializer=uniform_initializer(math.sqrt(3.0 / self.token_vector_size), self.seed, "token_features/words"),
             name="word_embeddings",
+            autocast=False,
         )
         self.characters.build()
         self.bilstm.build()

@@ -148,6 +148,8 @@ def _with_fitted_weights(start, model):
         return start
     data, lines = start.data.data, list(start.weight_lines)
     weights, lines = transfer.keep_output_layer(start.weights, lines, start.data.head, data.task, data.labels)
+    if start.data.vectors and not start.existing.has_begun:
+        weights = vector_start.in_head(weights, start.data.vectors)
     if start.data.data.task.kind == TEXT_TO_TEXT:
         weights, lines = transfer.with_decoder(weights, lines, model, start.run)
     if start.run.reinit_layers:

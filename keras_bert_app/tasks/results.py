@@ -88,6 +88,7 @@ def write(
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
             no_better_than_baseline: whether the lower end of difference_interval is at most 0.
             layer_shares, layer_gamma: the learned mix of the layers, with --layers=scalar_mix.
+            output_layer_shares, output_layer_gamma: the mix beside the output of the BiLSTM, with --states_at=both.
             tuned: fields of FinetuningConfig that were tuned on dev. All scores of the best weights use them.
             dev_NAME: the scores of each further split. Other entries: those of `notes`.
     """
@@ -138,12 +139,14 @@ def _other_splits(data, run, scorer):
 
 
 def _layer_mix(model):
-    """The shares of the layers in results.json; {} for a model without a learned mix."""
-    mix = getattr(model, "scalar_mix", None)
-    if mix is None:
-        return {}
-    shares = [round(float(share), 4) for share in mix.shares()]
-    return {"layer_shares": shares, "layer_gamma": round(float(mix.gamma[0]), 4)}
+    """The shares of the layers in the learned mixes, for results.json; {} for a model without a mix."""
+    figures = {}
+    for name, prefix in (("scalar_mix", ""), ("output_mix", "output_")):
+        mix = getattr(model, name, None)
+        if mix is not None:
+            figures[f"{prefix}layer_shares"] = [round(float(share), 4) for share in mix.shares()]
+            figures[f"{prefix}layer_gamma"] = round(float(mix.gamma[0]), 4)
+    return figures
 
 
 def _say(workdir, data, run, figures, mistakes, pictures, reporter):

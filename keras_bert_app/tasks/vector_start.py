@@ -9,6 +9,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.vectors.static import unknown_words
 from keras_bert_app.vectors.static.word_vector_files import WordVectors, read_word_vectors
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, checked_pieces
@@ -118,6 +119,22 @@ def make(run: FinetuningConfig, vocabulary: bytes, known: WordVectors, training_
     return VectorStart(counts, rows)
 
 
+def in_head(weights: Weights, start: VectorStart) -> Weights:
+    """Puts the rows into initial weights whose head has its own vectors, in place of the vectors of that head.
+
+    Args:
+        weights: Weights to start from.
+        start: VectorStart with rows.
+
+    Returns:
+        Weights. The same weights if they have no such head.
+    """
+    table = weights.tensors.get(_TABLE_OF_HEAD)
+    if table is None:
+        return weights
+    return dataclasses.replace(weights, tensors={**weights.tensors, _TABLE_OF_HEAD: _with_rows(table, start.rows)})
+
+
 def begin_with_rows(model: Any, start: VectorStart) -> None:
     """Sets the word embeddings of a new model, or those of its head if the head has its own.
 
@@ -127,5 +144,9 @@ def begin_with_rows(model: Any, start: VectorStart) -> None:
     """
     tables = {variable.path: variable for variable in model.weights}
     table = tables[_TABLE_OF_HEAD if _TABLE_OF_HEAD in tables else _TABLE]
-    # A table may have more rows than the vocabulary has pieces. No text reads these rows.
-    table.assign(np.concatenate([start.rows, table.numpy()[len(start.rows) :]]))
+    table.assign(_with_rows(table.numpy(), start.rows))
+
+
+def _with_rows(table, rows):
+    """The rows, and below them the rest of a table with more rows than the vocabulary has pieces. No text reads it."""
+    return np.concatenate([rows, table[len(rows) :]])

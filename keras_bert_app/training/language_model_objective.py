@@ -133,8 +133,7 @@ class LstmObjective(LanguageModelObjective):
 class BidirectionalObjective(LstmObjective):
     """Predicts each piece from the pieces before it, and from the pieces after it (Peters et al. 2018, section 3.1).
 
-    The backward model does not predict the first piece of a row, which often is [CLS]. The loss is the mean of both
-    directions.
+    The backward model does not predict the first piece of a row. The loss is the mean of both directions.
 
     Args:
         ngrams: see LanguageModelObjective.

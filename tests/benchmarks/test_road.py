@@ -1,15 +1,18 @@
 """The road's table: each row is a finetune command that its task accepts, and the tables have every station."""
 
 import os
+import pathlib
 
 import pytest
 
-from benchmarks.road import road_table
+from benchmarks.road import pretraining, road_table
 from benchmarks.road.road_tasks import CURVES, FEW_LABELS, RANDOM, TASKS, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
 
+ROOT = pathlib.Path(__file__).parents[2]
 NAMES = list(STATIONS)
 CONFIGS = {name: f"{name}.json" for name in ("bert", "gpt", "elmo", "awd")}
 OF_THE_COMMAND = ("config", "vocab_file", "random_init")  # flags of finetune that its configuration lacks
@@ -30,6 +33,29 @@ def test_each_row_of_a_station_is_a_command_that_its_task_accepts(name):
         run = FinetuningConfig(**run).checked_against(config)
         run.check_read(given)
         registry.find(run.task).check_options(run)
+
+
+@pytest.mark.parametrize("model", dict.fromkeys(station.model for station in STATIONS.values()))
+def test_each_model_is_pre_trained_by_a_command_that_has_these_flags(model, tmp_path):
+    configs = write_configurations("5m", str(tmp_path))
+    verb, given = pretraining.command(model, "corpus", "models", "tasks", configs, "vocab.txt", 10.0, 1)
+    page = (ROOT / "docs" / "reference" / f"{verb}.md").read_text(encoding="utf-8")
+    assert [flag for flag in given if f"| `--{flag}` |" not in page] == []
+    assert given.get("workdir", given.get("vectors_file")) == os.path.join("models", model)
+
+
+def test_a_random_start_trains_the_whole_model_from_the_first_step():
+    for name in NAMES:
+        given = flags_of(f"{name}:sst-2:{RANDOM}", "models", "tasks", CONFIGS, "vocab.txt", 1)
+        assert not {"freeze_layers", "gradual_unfreezing", "layer_decay", "mlm_tuning_steps"} & set(given)
+    few = flags_of("ULMFiT:sst-2:pre-trained", "models", "tasks", CONFIGS, "vocab.txt", 1, most_examples=320)
+    assert (few["max_train_examples"], few["gradual_unfreezing"], few["mlm_tuning_steps"]) == (320, 2, 20)
+
+
+def test_the_corpus_of_another_text_is_refused(tmp_path):
+    (tmp_path / "text.json").write_text('{"input_files": "a.txt"}', encoding="utf-8")
+    with pytest.raises(UserError, match="--input_files=b.txt: .* has the corpus of a.txt; give another --output_dir"):
+        pretraining.prepare("b.txt", "", str(tmp_path))
 
 
 def test_the_stations_of_a_size_have_about_the_same_number_of_parameters(tmp_path):

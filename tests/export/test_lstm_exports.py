@@ -101,7 +101,9 @@ def test_sentence_vectors_are_means_of_the_states_and_never_that_of_cls(tmp_path
 
 def test_litert_refuses_the_loop_of_an_lstm():
     encoder = weights_of(AWD)[0].encoder
-    with pytest.raises(UserError, match="--litert: LiteRT cannot run the converted model, such as an LSTM; leave the"):
+    with pytest.raises(
+        UserError, match="LiteRT cannot run the converted model, such as one with an LSTM or a CRF; leave"
+    ):
         litert_export.convert(lambda execution: EncoderModule(encoder, [2, 7, 3], execution=execution))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_head import CHOICES, TEXT, TOKENS, Head
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.modeling.task_models import is_same_head
@@ -170,6 +171,20 @@ def test_the_states_enter_the_bilstm_beside_the_head_s_own_vectors_or_its_output
     x = model.bilstm(x, mask).numpy()
     x = x if states_at == "input" else np.concatenate([x, mixed[-1]], axis=-1)
     np.testing.assert_allclose(model(batch)["logits"], dense(model, x), atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stands_on": TEXT, "has_crf": True},
+        {"stands_on": TOKENS, "states_at": "output", "bilstm_units": 4},
+        {"stands_on": TOKENS, "states_at": "both"},
+        {"stands_on": TOKENS, "token_vector_size": 4},
+    ],
+)
+def test_a_head_whose_fields_contradict_each_other_is_refused(fields):
+    with pytest.raises(UserError, match="the head of the model: .* needs?"):
+        Head(num_outputs=3, **fields)
 
 
 def test_the_head_of_an_earlier_version_is_the_same_without_the_fields_that_are_newer():

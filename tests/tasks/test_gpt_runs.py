@@ -89,7 +89,7 @@ def test_a_run_learns_the_next_piece_beside_its_task(table_dir, tmp_path):
     "config, settings, message",
     [
         (CONFIG, {}, "needs a GPT whose output layer is its table of word embeddings, but the model is a bert"),
-        (GPT.replace(tie_word_embeddings=False), {}, "needs a GPT whose output layer is its table of word embeddings"),
+        (GPT.replace(tie_word_embeddings=False), {}, "needs a GPT .* but the model has tie_word_embeddings=false"),
         (GPT, {"consistency_weight": 1.0}, "does not go together with --consistency_weight; leave one of them out"),
         (GPT, {"freeze_layers": -1}, "does not go together with --freeze_layers=-1; leave one of them out"),
     ],

@@ -12,7 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.vectors.static.word_vector_files import write_word_vectors
-from tests.tasks.conftest import CONFIG, launched, newest, weights_of
+from tests.tasks.conftest import CONFIG, at_start, launched, newest, weights_of
 from tests.tasks.families.test_tagging import PIECES, VOCABULARY, write_split
 from tests.tasks.test_lstm_runs import write_pretrained
 
@@ -89,8 +89,17 @@ def test_a_run_learns_beside_a_frozen_language_model_and_answers_again(started, 
     assert (
         head.items() >= {"token_vector_size": 6, "states_at": "both", "has_layer_norm": True, "has_crf": True}.items()
     )
+    assert len(figures["layer_shares"]) == len(figures["output_layer_shares"]) == 3
     for name in ("transitions", "first_tags", "last_tags"):
         assert np.abs(after[f"crf/{name}"]).max() > 1e-3
+
+
+def test_the_vectors_of_a_file_take_the_place_of_those_of_an_earlier_run(learned, started, tmp_path):
+    vectors = np.full((1, 6), 7.0, np.float32)
+    write_word_vectors(str(tmp_path / "v.txt"), ["anna"], vectors)
+    wanted = {**started[1], "init_checkpoint": str(learned[0]), "init_vectors": str(tmp_path / "v.txt")}
+    table = at_start(tmp_path / "run", wanted)[0][WORDS]
+    assert (table[PIECES.index("anna")] == 7.0).all()
 
 
 def test_the_export_answers_as_predict_does(learned, started, tmp_path):

@@ -183,8 +183,9 @@ def decode(
         labels: Names of the outputs.
 
     Returns:
-        list of dicts, one for each sentence: tags, in the scheme of its file; probabilities, the model's probability
-        of the most probable tag of each word, None for words without pieces.
+        list of dicts, one for each sentence: tags, in the scheme of its file; probabilities, the softmax of the logits
+        at the tag of each word, None for words without pieces. With a conditional random field this compares the best
+        sequences through each tag.
     """
     words = features.for_decode["words"]
     places = np.flatnonzero(words >= 0)
