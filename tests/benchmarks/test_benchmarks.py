@@ -49,7 +49,8 @@ def commands():
     """Modules of the benchmarks that are commands with flags."""
     for path in sorted(BENCHMARKS.rglob("*.py")):
         if "app.run(main, __doc__" in path.read_text(encoding="utf-8"):
-            yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            # A package's __main__.py is the command of the package.
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
 
 
 @pytest.fixture(scope="module")
