@@ -26,11 +26,12 @@ from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from benchmarks.finetuning.row_runs import run_row
 from benchmarks.road import pretraining, road_table
-from benchmarks.road.road_tasks import PRETRAINED, TASKS, flags_of, rows
-from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
+from benchmarks.road.road_tasks import CURVES, PRETRAINED, TASKS, flags_of, rows
+from benchmarks.road.stations import SIZES, STATIONS, VOCAB_SIZE, configurations, num_parameters, write_configurations
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
+from pipelines.wordpiece.vocabulary import load_vocabulary
 
 flags.DEFINE_string("input_files", "", "The text of all stations.")
 flags.DEFINE_string("tasks_dir", "", "Folder of the tasks.")
@@ -52,9 +53,16 @@ _PRECISION = flags.DEFINE_string("precision", "auto", "Compute type of fine-tuni
 def main(arguments):
     del arguments
     input_files, tasks_dir = app.required("input_files", "tasks_dir")
+    if not _STATIONS.value:
+        raise UserError(f"--stations is empty; give some of {', '.join(STATIONS)}")
     for name in _STATIONS.value:
         if name not in STATIONS:
             raise UserError(f"--stations: {name!r} is not known: {nearest(name, list(STATIONS))}")
+    if _VOCAB.value and len(load_vocabulary(_VOCAB.value)) != VOCAB_SIZE:
+        raise UserError(
+            f"--vocab_file={_VOCAB.value}: has {len(load_vocabulary(_VOCAB.value)):,} pieces, expected {VOCAB_SIZE:,}; "
+            "leave the flag out, and a vocabulary is learned from the text"
+        )
     models_dir = _at("models")
     storage.make_directories(models_dir)
     configs = write_configurations(_SIZE.value, _at())
@@ -102,9 +110,10 @@ def _write(results, done):
         *_machine_lines(),
         "",
         *road_table.scores(results, done, names),
-        "",
-        *road_table.few_labels(results, names),
     ]
+    has_curves = any(name in CURVES for name in names)
+    if has_curves:
+        lines += ["", *road_table.few_labels(results, names)]
     mixed = [name for name in names if STATIONS[name].has_mix]
     if mixed:
         shares = {task: results[f"{mixed[0]}:{task}:{PRETRAINED}"]["layer_shares"] for task in TASKS}
@@ -112,9 +121,10 @@ def _write(results, done):
     heading = f"The road to BERT: {_MINUTES.value:g} minutes each\nhalf of dev, 95 % intervals in table.md"
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))
-    heading = f"Few labels after {_MINUTES.value:g} minutes of pre-training\nhalf of dev of SST-2, 95 % intervals"
-    storage.write_whole(_at("few_labels.png"), road_table.draw_few_labels(results, names, heading))
-    print("\n".join(["", *lines, "", f"{_at('table.md')}, scores.png, few_labels.png"]))
+    if has_curves:
+        heading = f"Few labels after {_MINUTES.value:g} minutes of pre-training\nhalf of dev of SST-2, 95 % intervals"
+        storage.write_whole(_at("few_labels.png"), road_table.draw_few_labels(results, names, heading))
+    print("\n".join(["", *lines, "", f"{_at('table.md')}, scores.png{', few_labels.png' * has_curves}"]))
 
 
 def _machine_lines():

@@ -18,7 +18,7 @@ def scores(results: Mapping[str, dict], done: Mapping[str, Any], names: Sequence
 
     Args:
         results: dict STATION:TASK:START -> content of results.json.
-        done: dict model -> result of pretraining.pretrain.
+        done: dict model -> result of pretraining.run.
         names: stations in their order.
     """
     tasks = list(TASKS)

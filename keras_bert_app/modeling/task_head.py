@@ -35,12 +35,12 @@ class Head(Described):
             or "both" (Peters et al. 2018, ELMo, section 3.3). With "scalar_mix" each place has its own mix.
         has_layer_norm: bool. Whether "scalar_mix" normalizes every layer first (Peters et al. 2018, section 3.2).
         has_crf: bool. Whether a conditional random field scores the tags of a row together, on TOKENS.
-
-    Raises:
-        UserError: the fields contradict each other.
         dropout: float. The dropout rate under the output layer.
         scale: float. For regression, answer = scale * output + offset.
         offset: float. See scale.
+
+    Raises:
+        UserError: the fields contradict each other.
     """
 
     stands_on: str

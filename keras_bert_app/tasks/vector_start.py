@@ -120,14 +120,14 @@ def make(run: FinetuningConfig, vocabulary: bytes, known: WordVectors, training_
 
 
 def in_head(weights: Weights, start: VectorStart) -> Weights:
-    """Puts the rows into initial weights whose head has its own vectors, in place of the vectors of that head.
+    """Replaces the head's own vectors in initial weights by the rows.
 
     Args:
         weights: Weights to start from.
         start: VectorStart with rows.
 
     Returns:
-        Weights. The same weights if they have no such head.
+        Weights. They stay the same if their head has no vectors of its own.
     """
     table = weights.tensors.get(_TABLE_OF_HEAD)
     if table is None:
