@@ -2,6 +2,9 @@
 
 import torch
 
+# Parts of the names of biases and LayerNorms: in BERT LayerNorm, in GPT2 ln_1, ln_2 and ln_f.
+_NOT_DECAYED = ("bias", "LayerNorm", "ln_")
+
 
 def fused_adamw(model, *, learning_rate, weight_decay, beta_2=0.999, epsilon=1e-6):
     """Fused AdamW that decays neither biases nor LayerNorm.
@@ -16,10 +19,11 @@ def fused_adamw(model, *, learning_rate, weight_decay, beta_2=0.999, epsilon=1e-
     Returns:
         torch.optim.AdamW.
     """
-    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
+    trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    is_decayed = {name: not any(word in name for word in _NOT_DECAYED) for name in trained}
     groups = [
         {
-            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
+            "params": [value for name, value in trained.items() if is_decayed[name] == decayed],
             "weight_decay": weight_decay * decayed,
         }
         for decayed in (True, False)

@@ -1,4 +1,6 @@
-"""Evaluates all models in the same way: with BERT's own masking of the held-out documents of a corpus."""
+"""Evaluates all models in the same way on the held-out documents of a corpus, BERTs with BERT's own masking."""
+
+import functools
 
 from keras_bert_app.cli.common import app
 
@@ -6,9 +8,10 @@ _SEED = 777
 
 
 def evaluate(model_dir: str, corpus_dir: str, vocab_file: str, documents_file: str = "") -> dict[str, float]:
-    """Evaluates a model on held-out documents: 15 % of the pieces masked, in rows of 128.
+    """Evaluates a model on held-out documents, in rows of 128.
 
-    Models with a next-sentence head are also evaluated on next-sentence pairs.
+    A BERT predicts masked pieces, 15 % of all. If it has a next-sentence head, it is also evaluated on next-sentence
+    pairs. A causal language model predicts every piece.
 
     Args:
         model_dir: str. The model, in any layout that convert reads.
@@ -26,19 +29,25 @@ def evaluate(model_dir: str, corpus_dir: str, vocab_file: str, documents_file: s
         from keras_bert_app.config.pretraining_config import PretrainingConfig
         from keras_bert_app.interop.load import load_pretrained
         from keras_bert_app.training import evaluation, forward, pretraining_data
+        from keras_bert_app.training.language_model_objective import LanguageModelObjective
         from keras_bert_app.training.losses import PretrainingObjective
         from pipelines.corpus import preparation
         from pipelines.wordpiece.tokenizer import BertTokenizer
     model = load_pretrained(model_dir, allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer(vocab_file, model.config.do_lower_case)
-    run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_SEED).resolved()
-    if documents_file:
-        shards = [documents_file]
+    run = PretrainingConfig(
+        max_seq_length=128, global_batch_size=32, seed=_SEED, language_model=model.config.language_model
+    ).resolved()
+    manifest = preparation.load_manifest(corpus_dir)
+    shards = [documents_file] if documents_file else preparation.shard_paths(corpus_dir, manifest, "heldout")
+    examples = pretraining_data.example_arguments(run, tokenizer, "")
+    dataset = pretraining_data.heldout_dataset(run, shards, tokenizer, examples)
+    if model.config.language_model == "causal":
+        trained = [preparation.shard_paths(corpus_dir, manifest, "train")]
+        objective = LanguageModelObjective(
+            functools.cache(lambda: pretraining_data.ngram_counts(trained, tokenizer, examples))
+        )
     else:
-        shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "heldout")
-    dataset = pretraining_data.heldout_dataset(
-        run, shards, tokenizer, pretraining_data.example_arguments(run, tokenizer, "")
-    )
-    objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
+        objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
     call = forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
     return evaluation.evaluate(call, objective, dataset, model.config.vocab_size)

@@ -11,7 +11,14 @@ from pipelines.wordpiece.vocabulary import load_vocabulary
 
 LENGTH = 128
 _BATCH_SIZE, _WARMUP_SHARE = 32, 0.06
-_SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+_SIZE = (
+    "vocab_size",
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
 
 
 def script_of(name: str) -> str:
@@ -33,6 +40,7 @@ def pretrain(
     minutes: float,
     seed: int,
     transformers_python: str,
+    language_model: str = "masked",
     num_steps: int = 0,
 ) -> None:
     """Trains a peer and writes its model and its log. `logged` reads the log.
@@ -46,6 +54,7 @@ def pretrain(
         minutes: float. Length of the training.
         seed: int. Seed of weights, masks and order.
         transformers_python: str. Interpreter with benchmarks/requirements-hf.txt.
+        language_model: str. A key of language_models.LANGUAGE_MODELS.
         num_steps: int. The training ends after this number of steps instead of the minutes; 0 for the minutes.
 
     Raises:
@@ -56,6 +65,7 @@ def pretrain(
     given = {
         "seed": seed,
         "precision": contender.precision,
+        "language_model": language_model,
         "size": {name: getattr(size, name) for name in _SIZE},
         "initializer_range": contender.initializer_range,
         "dropout": contender.dropout,
@@ -85,6 +95,18 @@ def logged(model_dir: str) -> list[dict]:
     """
     with open(_log_of(model_dir), encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def pieces_per_second(log: list[dict]) -> float:
+    """The speed between the first and the last line of a training's log.
+
+    Args:
+        log: rows with step and seconds, of `logged` or of our own training.
+    """
+    first, last = log[0], log[-1]
+    if last["seconds"] <= first["seconds"]:
+        return float("nan")  # a log with one line, of a short trial
+    return (last["step"] - first["step"]) * _BATCH_SIZE * LENGTH / (last["seconds"] - first["seconds"])
 
 
 def _log_of(model_dir):

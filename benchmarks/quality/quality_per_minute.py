@@ -1,7 +1,9 @@
-"""Pre-trains for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' run_mlm.
+"""Pre-trains for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' trainings.
 
 python -m benchmarks.quality.quality_per_minute --corpus_dir=CORPUS --vocab_file=VOCAB --data_dir=TASKS \\
     --transformers_python=HF_ENV/bin/python --minutes=10 --seeds=1,2,3 --directory=runs/quality
+python -m benchmarks.quality.quality_per_minute --language_model=causal --corpus_dir=CORPUS --vocab_file=VOCAB \\
+    --contenders=ours,transformers@1e-3 --transformers_python=HF_ENV/bin/python --directory=runs/quality_gpt
 
 All contenders have the same text, vocabulary, model size and minutes. The peers have their own masks, dropout and
 initial weights, AdamW, and rows as full as ours. The learning rate rises and falls by the clock for all.
@@ -17,6 +19,10 @@ epsilon of the encoder. Then all models, and a random start as a baseline, are f
 and of CoNLL-2003, with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt. TASKS has the folders glue and
 conll2003.
 
+With --language_model=causal our GPT runs beside transformers' GPT2. The perplexity judges them. Nothing is fine-tuned.
+
+Pieces/s is the speed between the first and the last line of a training's log.
+
 Finished runs do not run again. If our training was stopped, it continues. The training of a peer starts again. Run
 nothing else on the machine. A directory has runs of one corpus, vocabulary, size and time. The benchmark keeps the
 machine of each pre-training with its result, and shows it above the table.
@@ -31,8 +37,9 @@ from benchmarks.common import count_flags, own_commands, report
 from benchmarks.common.identity import code_digest
 from benchmarks.common.resumable import results_of, spread
 from benchmarks.common.this_machine import machine
-from benchmarks.quality import quality_peers, quality_texts, search_results
+from benchmarks.quality import language_models, quality_peers, quality_texts, search_results
 from benchmarks.quality.heldout import evaluate
+from benchmarks.quality.language_models import LANGUAGE_MODELS
 from benchmarks.quality.quality_contenders import FORM, PRECISIONS, parsed
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import SIZES, BertConfig
@@ -46,6 +53,9 @@ _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all models, un
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all models.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Minutes of training for each contender.", lower_bound=0.05)
+_LANGUAGE_MODEL = flags.DEFINE_enum(
+    "language_model", "masked", list(language_models.LANGUAGE_MODELS), language_models.HELP
+)
 _SEEDS = count_flags.define("seeds", [1, 2, 3], "Seeds; each contender has one run for each seed.", lowest=0)
 _CONTENDERS = flags.DEFINE_list(
     "contenders",
@@ -65,11 +75,16 @@ _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Directory for the
 def main(arguments):
     del arguments
     app.required("corpus_dir", "vocab_file")
-    if "transformers" in [parsed(contender).name for contender in _CONTENDERS.value]:
+    language_model = _LANGUAGE_MODEL.value
+    names = [parsed(contender).name for contender in _CONTENDERS.value]
+    language_models.check(language_model, names)
+    if "transformers" in names:
         app.required("transformers_python")
+    if _DATA.value and language_model != "masked":
+        raise UserError(f"--data_dir: --language_model={language_model} fine-tunes nothing here; leave --data_dir out")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     _keep_settings()
-    search = (_SEARCH.value, _CORPUS.value, _SEEDS.value, _CONTENDERS.value)
+    search = (_SEARCH.value, _CORPUS.value, _SEEDS.value, _CONTENDERS.value, language_model)
     searched = search_results.sentences(*search) if _SEARCH.value else []
     quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, quality_peers.LENGTH)
     runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
@@ -94,9 +109,10 @@ def main(arguments):
                 "code": code_digest(),
             },
         )
-    lines = [*machines(pretraining), *searched, *table(pretraining, tasks)]
+    speeds = {row: quality_peers.pieces_per_second(curve) for row, curve in curves.items()}
+    lines = [*machines(pretraining), *searched, *table(language_model, pretraining, speeds, tasks)]
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
-    draw(curves, _at("curves.png"))
+    draw(curves, LANGUAGE_MODELS[language_model].note, _at("curves.png"))
     print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
 
 
@@ -107,7 +123,7 @@ def _at(*names):
 def _keep_settings():
     """Records the settings of this directory. Raises UserError if the recorded ones differ."""
     manifest = os.path.join(_CORPUS.value, "manifest.json")
-    settings = {"minutes": _MINUTES.value, "config": _CONFIG.value}
+    settings = {"minutes": _MINUTES.value, "config": _CONFIG.value, "language_model": _LANGUAGE_MODEL.value}
     for name, path in (("corpus_dir", manifest), ("vocab_file", _VOCAB.value)):
         try:
             settings[name] = storage.sha256_of(path)
@@ -120,7 +136,7 @@ def _keep_settings():
     if not os.path.exists(path):
         storage.write_whole(path, json.dumps(settings, indent=1))
     with open(path, encoding="utf-8") as file:
-        kept = json.load(file)
+        kept = {"language_model": "masked", **json.load(file)}  # older directories have no other
     if changed := [name for name, value in settings.items() if kept.get(name) != value]:
         raise UserError(f"--directory={_DIRECTORY.value} has runs with another --{changed[0]}; give another directory")
 
@@ -151,6 +167,7 @@ def _pretrain(row):
             save_checkpoints_steps=1_000_000,
             jit_compile="parts",
             workdir=model_dir,
+            **LANGUAGE_MODELS[_LANGUAGE_MODEL.value].flags,
         )
     else:
         quality_peers.pretrain(
@@ -162,6 +179,7 @@ def _pretrain(row):
             minutes=_MINUTES.value,
             seed=int(seed),
             transformers_python=_PYTHON.value,
+            language_model=_LANGUAGE_MODEL.value,
         )
     return {
         **evaluate(model_dir, _CORPUS.value, _VOCAB.value),
@@ -171,7 +189,7 @@ def _pretrain(row):
 
 
 def _curve(row):
-    """The log of a training: rows with step, seconds and loss (of masked LM only)."""
+    """The log of a training: rows with step, seconds and loss (of masked LM or of the next piece only)."""
     if row.startswith("ours"):
         return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
     return quality_peers.logged(_model_dir(row))
@@ -229,60 +247,58 @@ def machines(pretraining: dict):
         yield ""
 
 
-def table(pretraining: dict, tasks: dict):
+def table(language_model: str, pretraining: dict, speeds: dict, tasks: dict):
     """Yields a table in Markdown: a line for each contender, with mean and range of its seeds.
 
     Args:
+        language_model: str. A key of LANGUAGE_MODELS.
         pretraining: dict. Run -> result of its pre-training.
+        speeds: dict. Run -> pieces per second.
         tasks: dict. Run:task -> result of its fine-tuning; {} for none.
     """
     measures = list(own_commands.SMALL_TASKS) if tasks else []
-    yield "| pre-trained by | seeds | steps | held-out MLM accuracy | MLM loss |" + "".join(
-        f" {task} |" for task in measures
-    )
-    yield "|---|---|---|---|---|" + "---|" * len(measures)
+    kind = LANGUAGE_MODELS[language_model]
+    columns = ["seeds", "steps", "pieces/s", *(title for title, _, _ in kind.figures), *measures]
+    yield f"| pre-trained by | {' | '.join(columns)} |"
+    yield "|---|" + "---|" * len(columns)
     first = next(iter(pretraining.values()))
     for name in (*dict.fromkeys(row.split(":")[0] for row in pretraining), *([_RANDOM] if tasks else [])):
-        rows = [result for row, result in pretraining.items() if row.split(":")[0] == name]
+        rows = [row for row in pretraining if row.split(":")[0] == name]
         scores = [
             [result["score"] for row, result in tasks.items() if row.split(":")[0] == name and row.endswith(f":{task}")]
             for task in measures
         ]
         cells = (
             [
-                spread([row["steps"] for row in rows], ",.0f"),
-                spread([row["eval_masked_lm_accuracy"] for row in rows]),
-                spread([row["eval_masked_lm_loss"] for row in rows]),
+                spread([pretraining[row]["steps"] for row in rows], ",.0f"),
+                spread([speeds[row] for row in rows], ",.0f"),
+                *(spread([pretraining[row][key] for row in rows], form) for _, key, form in kind.figures),
             ]
             if rows
-            else ["", "", ""]
+            else [""] * (2 + len(kind.figures))
         )
         yield f"| {name} | {len(rows) or len(scores[0])} | " + " | ".join([*cells, *map(spread, scores)]) + " |"
     baselines = [
         next(result["baseline"] for row, result in tasks.items() if row.endswith(f":{task}")) for task in measures
     ]
-    yield (
-        f"| none: the most frequent piece, class or tag | | | {first['eval_unigram_accuracy']:.4f} | |"
-        + "".join(f" {value:.4f} |" for value in baselines)
-    )
+    what, key = kind.baseline
+    cells = [format(first[key], kind.figures[0][2]), *[""] * (len(kind.figures) - 1)]
+    cells += [f"{value:.4f}" for value in baselines]
+    yield f"| none: {what}{', class or tag' * bool(tasks)} | | | | {' | '.join(cells)} |"
 
 
-def draw(curves: dict, path: str) -> None:
+def draw(curves: dict, note: str, path: str) -> None:
     """Draws training losses against minutes, a colour for each contender and a line for each seed.
 
     Args:
         curves: dict. Run -> rows of its log.
+        note: str. Further lines of the title.
         path: str. File to write.
     """
     from keras_bert_app.drawing.figures import picture
 
     names = list(dict.fromkeys(row.split(":")[0] for row in curves))
-    with picture(
-        8,
-        4.5,
-        "Masked LM loss in training, by minutes\nour recipe predicts a quarter of the pieces, without dropout;\n"
-        "the peers predict 15 %, by default with dropout:\ncompare the models by the table, not by these curves",
-    ) as (figure, image):
+    with picture(8, 4.5, f"Loss in training, by minutes\n{note}") as (figure, image):
         axes = figure.subplots()
         for row, lines in curves.items():
             name = row.split(":")[0]

@@ -1,7 +1,10 @@
-"""Pre-trains like transformers' run_mlm, for quality_per_minute, in an environment with benchmarks/requirements-hf.txt.
+"""Pre-trains like transformers' run_mlm or run_clm, for quality_per_minute.
+
+It needs an environment with benchmarks/requirements-hf.txt.
 
 quality_per_minute starts this script with one argument, a JSON object. The script tokenizes all documents, joins them
-and cuts them into rows. Every batch gets new masks. The optimizer is AdamW without weight decay.
+and cuts them into rows. A BERT gets new masks in every batch; a GPT2 predicts every piece. The optimizer is AdamW
+without weight decay.
 """
 
 import contextlib
@@ -38,16 +41,47 @@ def rows_of(path, tokenizer, length):
 
 
 def batches(rows, is_special, collator, size, seed):
+    """Yields batches without end. A collator that masks nothing gets is_special None."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(len(rows), generator=generator)
         for at in range(0, len(rows) - size + 1, size):
-            yield collator(
-                [
-                    {"input_ids": rows[index], "special_tokens_mask": is_special[index]}
-                    for index in order[at : at + size]
-                ]
-            )
+            examples = [{"input_ids": rows[index]} for index in order[at : at + size]]
+            if is_special is not None:
+                for example, index in zip(examples, order[at : at + size], strict=True):
+                    example["special_tokens_mask"] = is_special[index]
+            yield collator(examples)
+
+
+def bert_of(given):
+    """A BertForMaskedLM with the size and settings of a contender."""
+    dropouts = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), given["dropout"])
+    config = transformers.BertConfig(**given["size"], **_chosen(given, dropouts))
+    return transformers.BertForMaskedLM(config)
+
+
+def gpt2_of(given):
+    """A GPT2LMHeadModel with the size and settings of a contender."""
+    names = {
+        "vocab_size": "vocab_size",
+        "num_hidden_layers": "n_layer",
+        "hidden_size": "n_embd",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "n_inner",
+        "max_position_embeddings": "n_positions",
+    }
+    size = {names[name]: number for name, number in given["size"].items() if name in names}
+    dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), given["dropout"])
+    config = transformers.GPT2Config(
+        **size, **_chosen(given, dropouts), bos_token_id=None, eos_token_id=None, use_cache=False
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def _chosen(given, dropouts):
+    """The settings of a configuration that are not its defaults."""
+    chosen = {"initializer_range": given["initializer_range"], **dropouts}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def main(given):
@@ -62,16 +96,11 @@ def main(given):
         mask_token="[MASK]",
     )
     rows = rows_of(given["documents"], fast, given["max_seq_length"])
-    chosen = {
-        "initializer_range": given["initializer_range"],
-        "hidden_dropout_prob": given["dropout"],
-        "attention_probs_dropout_prob": given["dropout"],
-    }
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    model = transformers.BertForMaskedLM(transformers.BertConfig(**given["size"], **chosen))
+    is_causal = given["language_model"] == "causal"
+    model = (gpt2_of if is_causal else bert_of)(given)
     # The default of transformers' Trainer with this version of torch.
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
-    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=not is_causal, mlm_probability=0.15)
     is_bfloat16 = given["precision"] == "bfloat16"
     model.train()
     budget, losses = time_budget_of(given), []
@@ -81,7 +110,7 @@ def main(given):
         losses.clear()
         return mean
 
-    is_special = torch.isin(rows, torch.tensor(tokenizer.all_special_ids)).long()
+    is_special = None if is_causal else torch.isin(rows, torch.tensor(tokenizer.all_special_ids)).long()
     for batch in batches(rows, is_special, collator, given["batch_size"], given["seed"]):
         for group in optimizer.param_groups:
             group["lr"] = budget.rate()

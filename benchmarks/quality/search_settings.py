@@ -6,9 +6,9 @@ python -m benchmarks.quality.quality_per_minute --corpus_dir=REPORTED --vocab_fi
     --transformers_python=HF_ENV/bin/python --search_dir=runs/search --contenders=...
 
 The search is a grid. It trains each peer once with each combination of rate, initial range and dropout. The masked LM
-accuracy on held-out documents judges the trials. The search prints the best entry of each peer in the form of
---contenders. With these entries, quality_per_minute compares our recipe with the best of N settings of each peer, on
-other documents and with other seeds.
+accuracy on held-out documents judges the trials, or their perplexity (--language_model=causal). The search prints the
+best entry of each peer in the form of --contenders. With these entries, quality_per_minute compares our recipe with the
+best of N settings of each peer, on other documents and with other seeds.
 
 The search first measures the speed of each peer, without dropout and with it, for --speed_minutes each. A trial then
 takes as many steps as the peer takes in --minutes, the time to start and compile included. Run nothing else on the
@@ -40,7 +40,14 @@ from absl import flags
 from benchmarks.common.identity import file_digest
 from benchmarks.common.resumable import alike, results_of
 from benchmarks.common.this_machine import machine
-from benchmarks.quality import choosing_documents, quality_peers, quality_texts, search_results, speed_of_peers
+from benchmarks.quality import (
+    choosing_documents,
+    language_models,
+    quality_peers,
+    quality_texts,
+    search_results,
+    speed_of_peers,
+)
 from benchmarks.quality.heldout import evaluate
 from benchmarks.quality.quality_contenders import grid, parsed
 from keras_bert_app.cli.common import app
@@ -60,8 +67,13 @@ _MINUTES = flags.DEFINE_float(
 _SPEED_MINUTES = flags.DEFINE_float("speed_minutes", 1.0, "Minutes to measure each speed.", lower_bound=0.05)
 _SPEED_ONLY = flags.DEFINE_bool("speed_only", False, "Measure the speeds, and end.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of all trials; give quality_per_minute other seeds.", lower_bound=0)
+_LANGUAGE_MODEL = flags.DEFINE_enum(
+    "language_model", "masked", list(language_models.LANGUAGE_MODELS), language_models.HELP
+)
 _PEERS = flags.DEFINE_list(
-    "peers", ["keras_hub@float32", "transformers@bfloat16"], "NAME@PRECISION of each peer that is searched."
+    "peers",
+    ["keras_hub@float32", "transformers@bfloat16"],
+    "NAME@PRECISION of each peer that is searched; a causal language model needs transformers alone.",
 )
 _RATES = flags.DEFINE_list("learning_rates", ["1e-3", "2e-3", "4e-3"], "Peak rates.")
 _RANGES = flags.DEFINE_list("initializer_ranges", ["0.02", "0.06"], "Deviations of the initial weights.")
@@ -74,7 +86,9 @@ def main(arguments):
     del arguments
     app.required("corpus_dir", "reported_corpus_dir", "vocab_file")
     entries = grid(_PEERS.value, _RATES.value, _RANGES.value, _DROPOUTS.value)
-    if "transformers" in [parsed(entry).name for entry in entries]:
+    language_model, names = _LANGUAGE_MODEL.value, [parsed(entry).name for entry in entries]
+    language_models.check(language_model, names)
+    if "transformers" in names:
         app.required("transformers_python")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     documents_file, num_documents, num_heldout = choosing_documents.write(
@@ -91,6 +105,7 @@ def main(arguments):
     if _SPEED_ONLY.value:
         return
     settings = {
+        "language_model": language_model,
         "config": _CONFIG.value,
         "minutes": _MINUTES.value,
         "seed": _SEED.value,
@@ -107,13 +122,14 @@ def main(arguments):
             "script": file_digest(quality_peers.script_of(parsed(entry).name)),
             "num_steps": num_steps[entry],
         },
-        lambda result: f"accuracy {result['accuracy']:.4f} after {result['steps']:,} steps",
+        lambda result: search_results.in_words(result, language_model),
     )
     # Earlier runs of this command count too, so that the number of trials includes all of them.
     trials = alike(path, settings, settings)
     search_results.keep(_DIRECTORY.value, trials, {**settings, "num_documents": num_documents})
-    best = search_results.best_of(trials).values()
-    print("\n" + "\n".join([*search_results.table(trials), "", *search_results.at_the_edge(trials)]))
+    best = search_results.best_of(trials, language_model).values()
+    table, edges = search_results.table(trials, language_model), search_results.at_the_edge(trials, language_model)
+    print("\n" + "\n".join([*table, "", *edges]))
     print(f"flag for quality_per_minute, with the best settings of each peer:\n--contenders=ours,{','.join(best)}")
 
 
@@ -126,7 +142,11 @@ def _steps_of(entries):
         list(contenders),
         lambda name: speed_of_peers.measured(contenders[name], directory, _SPEED_MINUTES.value, **_arguments()),
         os.path.join(_DIRECTORY.value, "speeds.json"),
-        {"config": _CONFIG.value, "speed_minutes": _SPEED_MINUTES.value},
+        {
+            "language_model": _LANGUAGE_MODEL.value,
+            "config": _CONFIG.value,
+            "speed_minutes": _SPEED_MINUTES.value,
+        },
         lambda speed: f"{speed['steps_per_second']:.2f} steps/s after {speed['seconds_before_steps']:.0f} s",
     )
     return {entry: speed_of_peers.steps_in(_MINUTES.value, speeds[name]) for entry, name in names.items()}
@@ -140,26 +160,22 @@ def _arguments():
         "vocab_file": _VOCAB.value,
         "seed": _SEED.value,
         "transformers_python": _PYTHON.value,
+        "language_model": _LANGUAGE_MODEL.value,
     }
 
 
 def _trial(entry, documents_file, num_steps):
-    """Trains a peer with its settings. Returns the held-out figures, the number of steps and the machine."""
+    """Trains a peer with its settings. Returns the held-out figures, the number of steps and the machine.
+
+    If the weights are not finite, there are no figures. These settings count as the worst.
+    """
     model_dir = os.path.join(_DIRECTORY.value, "models", entry.replace("@", "-"))
     quality_peers.pretrain(parsed(entry), model_dir, minutes=_MINUTES.value, num_steps=num_steps, **_arguments())
     last = quality_peers.logged(model_dir)[-1]
     result = {"steps": last["step"], "machine": machine(("tensorflow", "keras"))}
-    if not math.isfinite(last["loss"]):
-        # The weights are not finite, so no evaluation can read them. These settings count as the worst.
-        return {**result, "accuracy": 0.0, "loss": None}
-    figures = evaluate(model_dir, _CORPUS.value, _VOCAB.value, documents_file)
-    return {
-        **result,
-        "accuracy": figures["eval_masked_lm_accuracy"],
-        "loss": figures["eval_masked_lm_loss"],
-        "unigram_accuracy": figures["eval_unigram_accuracy"],
-        "num_predictions": figures["eval_masked_lm_count"],
-    }
+    is_finite = math.isfinite(last["loss"])
+    figures = evaluate(model_dir, _CORPUS.value, _VOCAB.value, documents_file) if is_finite else {}
+    return {**result, "figures": figures}
 
 
 if __name__ == "__main__":

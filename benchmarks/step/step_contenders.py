@@ -23,6 +23,8 @@ VERSIONS = {
     "model_garden": {"tf-models-official": "2.20.0", "tensorflow": "2.21.0"},
     "transformers": {"transformers": "5.23.0", "torch": "2.13.0"},
     "ours": {},
+    "ours_language_model": {},
+    "torch_language_model": {"transformers": "5.23.0", "torch": "2.13.0"},
 }
 # Peer -> its kinds of compilation. "step" compiles forward and backward pass, and in KerasHub the optimizer too.
 COMPILED = {"keras_hub": ("none", "step"), "model_garden": ("none", "step"), "transformers": ("none",)}
@@ -141,7 +143,7 @@ def written(config, rows: int, length: int):
             batch = {name: values.numpy() for name, values in random_batch(config, run).items()}
         batch_file = os.path.join(directory, "batch.npz")
         np.savez(batch_file, **batch)
-        request = {"batch_file": batch_file, "learning_rate": _RATE / sum(parameters(config).values()) ** 0.5}
+        request = {"batch_file": batch_file, "learning_rate": learning_rate(sum(parameters(config).values()))}
         weights, files = Weights(config, random_weights(config), origin="random"), {}
         for layout, readers in (
             ("huggingface", ("ours", "keras_hub", "transformers")),
@@ -153,17 +155,27 @@ def written(config, rows: int, length: int):
         yield files
 
 
-def random_weights(config) -> dict[str, np.ndarray]:
-    """Random float32 arrays for all weights of a BertPretrainer, by path.
+def learning_rate(num_parameters: int) -> float:
+    """The learning rate of the compared steps, which change the loss by a few percent.
+
+    Args:
+        num_parameters: int. Number of weights.
+    """
+    return float(_RATE / num_parameters**0.5)
+
+
+def random_weights(config, spread: float = _SPREAD) -> dict[str, np.ndarray]:
+    """Random float32 arrays for all weights of a model for pre-training, by path.
 
     Args:
         config: BertConfig.
+        spread: float. Standard deviation.
     """
     from keras_bert_app.config.weight_shapes import shapes
 
     generator = np.random.RandomState(2)
     return {
-        path: generator.normal(float(path.endswith("/gamma")), _SPREAD, shape).astype(np.float32)
+        path: generator.normal(float(path.endswith("/gamma")), spread, shape).astype(np.float32)
         for path, shape in shapes(config).items()
     }
 
@@ -213,7 +225,7 @@ def looked_at(contender: Contender, files: dict) -> dict:
     }
 
 
-def check_same(looks: dict, num_layers: int) -> None:
+def check_same(looks: dict, num_layers: int, agreement: dict[str, float] | None = None) -> None:
     """Checks that contenders of one precision have the same losses.
 
     It also checks that steps and dropout change the loss.
@@ -221,11 +233,12 @@ def check_same(looks: dict, num_layers: int) -> None:
     Args:
         looks: dict. Contender's name -> result of looked_at.
         num_layers: int. Layers of the model.
+        agreement: dict precision -> largest relative difference; None for AGREEMENT.
 
     Raises:
         UserError: a check fails. Then no times are shown.
     """
-    for precision, tolerance in AGREEMENT.items():
+    for precision, tolerance in (agreement or AGREEMENT).items():
         if precision == "bfloat16":
             tolerance = max(tolerance, num_layers * _BFLOAT16_A_LAYER)
         same_precision = {name: look for name, look in looks.items() if name.endswith(precision)}

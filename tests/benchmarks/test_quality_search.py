@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.quality import choosing_documents, search_results, speed_of_peers, time_budget
+from benchmarks.quality import choosing_documents, language_models, search_results, speed_of_peers, time_budget
 from benchmarks.quality.quality_contenders import Contender, grid, parsed
 from keras_bert_app.errors import UserError
 from pipelines.corpus.preparation import prepare_corpus
@@ -22,8 +22,9 @@ def corpora(tmp_path_factory):
     return directories
 
 
-def trial(accuracy, loss=5.0):
-    return {"accuracy": accuracy, "loss": loss, "steps": 1200, "unigram_accuracy": 0.05, "machine": MACHINE}
+def trial(accuracy, is_finite=True):
+    figures = {"eval_masked_lm_accuracy": accuracy, "eval_masked_lm_loss": 5.0, "eval_unigram_accuracy": 0.05}
+    return {"figures": figures if is_finite else {}, "steps": 1200, "machine": MACHINE}
 
 
 @pytest.mark.parametrize(
@@ -121,43 +122,74 @@ def test_the_best_trial_of_a_peer_has_the_highest_accuracy_and_a_rate_at_the_edg
     trials = {
         "keras_hub@1e-3@float32@0.02@0": trial(0.10),
         "keras_hub@2e-3@float32@0.02@0": trial(0.12),
-        "keras_hub@4e-3@float32@0.02@0": trial(0.0, loss=None),
+        "keras_hub@4e-3@float32@0.02@0": trial(0.0, is_finite=False),
         "transformers@1e-3@float32@0.02@0": trial(0.11),
         "transformers@2e-3@float32@0.02@0": trial(0.13),
     }
-    assert list(search_results.best_of(trials).values()) == [
+    assert list(search_results.best_of(trials, "masked").values()) == [
         "keras_hub@2e-3@float32@0.02@0",
         "transformers@2e-3@float32@0.02@0",
     ]
-    assert search_results.at_the_edge(trials) == [
+    assert search_results.at_the_edge(trials, "masked") == [
         "transformers@2e-3@float32@0.02@0: its peak rate is the highest that was tried; add another to --learning_rates"
     ]
-    lines = list(search_results.table(trials))
+    lines = list(search_results.table(trials, "masked"))
     assert "| keras_hub | 0.002 | float32 | 0.02 | 0 | 1,200 | **0.1200** | 5.0000 |" in lines
-    assert "| keras_hub | 0.004 | float32 | 0.02 | 0 | 1,200 | 0.0000 | not finite |" in lines
+    assert "| keras_hub | 0.004 | float32 | 0.02 | 0 | 1,200 | not finite | not finite |" in lines
+    assert lines[-1] == "| none: the most frequent piece | | | | | | 0.0500 |  |"
+
+
+def test_the_best_trial_of_a_causal_language_model_has_the_lowest_perplexity_and_finite_weights():
+    trials = {
+        f"transformers@{rate}@float32@0.02@0": {"figures": figures, "steps": 1200, "machine": MACHINE}
+        for rate, figures in (
+            ("1e-3", {}),
+            ("2e-3", {"eval_perplexity": 120.0, "eval_language_model_accuracy": 0.2, "eval_bigram_perplexity": 205.0}),
+            ("3e-3", {"eval_perplexity": 110.0, "eval_language_model_accuracy": 0.1, "eval_bigram_perplexity": 205.0}),
+            ("4e-3", {}),
+        )
+    }
+    assert search_results.best_of(trials, "causal") == {"transformers": "transformers@3e-3@float32@0.02@0"}
+    lines = list(search_results.table(trials, "causal"))
+    assert "| transformers | 0.003 | float32 | 0.02 | 0 | 1,200 | **110.0** | 0.1000 |" in lines
+    assert lines[-1] == "| none: bigrams of the training text | | | | | | 205.0 |  |"
+
+
+def test_keras_hub_is_no_peer_of_a_causal_language_model():
+    language_models.check("masked", ["ours", "keras_hub", "transformers"])
+    with pytest.raises(UserError, match="'keras_hub': has no causal language model .* give ours or transformers"):
+        language_models.check("causal", ["ours", "keras_hub"])
 
 
 def test_a_comparison_names_the_trials_and_refuses_the_seed_of_the_search_and_other_contenders(corpora, tmp_path):
     choosing, reported = corpora
     _, num_documents, _ = choosing_documents.write(str(tmp_path), choosing, reported)
     trials = {f"keras_hub@{rate}@float32@0.06@0": trial(accuracy) for rate, accuracy in (("1e-3", 0.1), ("2e-3", 0.2))}
-    settings = {"config": "tiny", "minutes": 4.0, "seed": 0, "num_documents": num_documents}
+    settings = {
+        "language_model": "masked",
+        "config": "tiny",
+        "minutes": 4.0,
+        "seed": 0,
+        "num_documents": num_documents,
+    }
     search_results.keep(str(tmp_path), trials, settings)
     contenders = ["ours", "keras_hub@2e-3@float32@0.06@0.0", "keras_hub@1e-3@float32"]
-    paragraph, _ = search_results.sentences(str(tmp_path), reported, [1, 2], contenders)
+    paragraph, _ = search_results.sentences(str(tmp_path), reported, [1, 2], contenders, "masked")
     assert paragraph == (
         "Settings of the peers: keras_hub@2e-3@float32@0.06@0.0: best of 2 trials with the steps of 4 minutes (config "
-        f"tiny, seed 0), by the accuracy on {num_documents} other held-out documents."
+        f"tiny, seed 0), by the held-out MLM accuracy on {num_documents} other documents."
     )
     for seeds, entries, words in (([0], contenders, "leave it out"), ([1], ["ours"], "has none of them")):
         with pytest.raises(UserError, match=words):
-            search_results.sentences(str(tmp_path), reported, seeds, entries)
+            search_results.sentences(str(tmp_path), reported, seeds, entries, "masked")
     with pytest.raises(UserError, match="are held out in"):
-        search_results.sentences(str(tmp_path), choosing, [1], contenders)
+        search_results.sentences(str(tmp_path), choosing, [1], contenders, "masked")
     assert json.loads((tmp_path / "best.json").read_text())["num_trials"] == {"keras_hub": 2}
+    with pytest.raises(UserError, match="for --language_model=masked, not for causal"):
+        search_results.sentences(str(tmp_path), reported, [1], contenders, "causal")
     (tmp_path / "best.json").write_text("{")
     with pytest.raises(UserError, match=r"best\.json cannot be read .*search_settings"):
-        search_results.sentences(str(tmp_path), reported, [1], contenders)
+        search_results.sentences(str(tmp_path), reported, [1], contenders, "masked")
 
 
 def test_a_trial_takes_the_steps_of_its_minutes_with_the_time_before_the_first_step():
