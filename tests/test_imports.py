@@ -33,8 +33,9 @@ LAYERS = [
             "text_formats text_lines"
         ),
         "pipelines.wordpiece": (
-            "casing detokenizing normalize offsets special_tokens texts tokenizer unicode_14 unicode_14_classes "
-            "vocabulary vocabulary_extension vocabulary_learning vocabulary_report word_counting words"
+            "casing detokenizing normalize offsets special_tokens symbol_counting symbols texts tokenizer tokenizers "
+            "unicode_14 unicode_14_classes vocabulary vocabulary_checks vocabulary_extension vocabulary_learning "
+            "vocabulary_report word_counting words"
         ),
         "pipelines.examples": (
             "block_examples dataset masking masking_advice mixing packing pairs pointer_jumping units"

@@ -13,6 +13,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.architectures import make_encoder
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
@@ -67,7 +68,7 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
     return Subject(
         name_of(path),
         model.encoder,
-        BertTokenizer(weights.vocabulary, weights.config.do_lower_case),
+        tokenizer_of(weights.vocabulary, weights.config),
         model,
         origin_of(weights.origin, weights.tensors),
     )

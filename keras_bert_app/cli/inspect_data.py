@@ -24,11 +24,15 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal import screen
 from keras_bert_app.terminal.progress import Progress
 from pipelines import storage
-from pipelines.wordpiece import casing
+from pipelines.choices import TOKENIZERS
+from pipelines.wordpiece import vocabulary_checks
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
 _WORKDIR = flags.DEFINE_string("workdir", "", "Directory of the run whose examples are shown; else give --corpus_dir.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary, with --corpus_dir.")
+_TOKENIZER = flags.DEFINE_enum(
+    "tokenizer", "wordpiece", TOKENIZERS, "What the vocabulary has, with --corpus_dir: pieces or symbols."
+)
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased, with --corpus_dir.")
 _NUM = flags.DEFINE_integer("num", 5, "How many examples are shown.", lower_bound=0)
 _STEP = flags.DEFINE_integer("step", None, "Begin with the examples that follow this training step.", lower_bound=0)
@@ -56,7 +60,7 @@ def main(arguments: list[str]) -> None:
         from keras_bert_app.inspection import source as sources
         from pipelines.examples.masking_advice import masking_advice
     source = (
-        sources.from_corpora(run, _VOCAB_FILE.value, _DO_LOWER_CASE.value)
+        sources.from_corpora(run, _VOCAB_FILE.value, _TOKENIZER.value, _DO_LOWER_CASE.value)
         if run is not None
         else sources.from_run(_WORKDIR.value)
     )
@@ -82,7 +86,8 @@ def _checked_run() -> PretrainingConfig | None:
     if not _WORKDIR.value:
         app.required("vocab_file")
         run = PretrainingConfig(**wanted)
-        casing.verify(load_vocabulary(_VOCAB_FILE.value), _DO_LOWER_CASE.value, _VOCAB_FILE.value)
+        pieces = load_vocabulary(_VOCAB_FILE.value)
+        vocabulary_checks.verify(pieces, _TOKENIZER.value, _DO_LOWER_CASE.value, _VOCAB_FILE.value)
         for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):
             missing = [part for part in path.split(",") if part and not storage.exists(part)]
             if missing:
@@ -99,11 +104,9 @@ def _checked_run() -> PretrainingConfig | None:
             "of a BERT"
         )
     advice = "leave that flag out, or give --corpus_dir and --vocab_file instead of --workdir"
-    if _VOCAB_FILE.value or flags.FLAGS["do_lower_case"].present:
-        raise UserError(
-            f"--{'vocab_file' if _VOCAB_FILE.value else 'do_lower_case'} does not go with --workdir, whose "
-            f"run has its own; {advice}"
-        )
+    for name in ("vocab_file", "tokenizer", "do_lower_case"):
+        if flags.FLAGS[name].present:
+            raise UserError(f"--{name} does not go with --workdir, whose run has its own; {advice}")
     _, run = existing.config()
     for name in run.contradictions(wanted):
         raise UserError(

@@ -20,7 +20,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import Progress, ReadingProgress
 from keras_bert_app.vectors.static.learning_options import LearningOptions
 from pipelines import storage
-from pipelines.text.readers import FORMATS, ReaderCounts
+from pipelines.choices import FORMATS, TOKENIZERS
+from pipelines.text.readers import ReaderCounts
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Instead of --input_files: a corpus that prepare_corpus wrote.")
@@ -29,6 +30,7 @@ _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON lin
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 0, "MB of whole documents to learn from; 0: all.")
 flags.DEFINE_string("vectors_file", "", "File to write, a word and its numbers in each line.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary whose pieces get the vectors, not words.")
+_TOKENIZER = flags.DEFINE_enum("tokenizer", "wordpiece", TOKENIZERS, "What --vocab_file has: pieces or symbols.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents.")
 flags.DEFINE_string("method", "skip_gram", "skip_gram, or fasttext, which adds vectors of character n-grams.")
 flags.DEFINE_integer(
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> None:
     lengths = _subword_lengths()
     options = LearningOptions(**{name: flags.FLAGS[name].value for name in _OPTIONS}, subword_lengths=lengths)
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
-    files = [] if _CORPUS_DIR.value else input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
+    files = [] if _CORPUS_DIR.value else input_text.checked_files(_INPUT_FILES.value, _input_format())
     output_files.check_apart(vectors_file, "vectors_file", _INPUT_FILES.value, files)
     written_places.check_new([vectors_file, f"{vectors_file}.subwords.npz"], "vectors_file")
     with app.quiet_start():
@@ -82,6 +84,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _check_source():
+    if _TOKENIZER.value == "symbols" and not _VOCAB_FILE.value:
+        raise UserError("--tokenizer=symbols: needs --vocab_file; learn_vocab --tokenizer=symbols makes one")
     if bool(_INPUT_FILES.value) == bool(_CORPUS_DIR.value):
         raise UserError(
             "--input_files and --corpus_dir were both given; give one of them"
@@ -107,15 +111,21 @@ def _subword_lengths():
 
 def _tokenizer():
     """The BertTokenizer of --vocab_file; None for words."""
-    from pipelines.wordpiece.tokenizer import BertTokenizer
+    from pipelines.wordpiece.tokenizers import make_tokenizer
 
-    return BertTokenizer(_VOCAB_FILE.value, _DO_LOWER_CASE.value) if _VOCAB_FILE.value else None
+    if not _VOCAB_FILE.value:
+        return None
+    return make_tokenizer(_VOCAB_FILE.value, _TOKENIZER.value, _DO_LOWER_CASE.value)
+
+
+def _input_format():
+    return input_text.format_for(_INPUT_FORMAT.value, _TOKENIZER.value)
 
 
 def _documents(files):
     return input_text.documents_of(
         files,
-        _INPUT_FORMAT.value,
+        _input_format(),
         _TEXT_FIELD.value,
         ReaderCounts(),
         _SAMPLE_MEGABYTES.value,

@@ -31,10 +31,11 @@ flags.DEFINE_string("output_dir", "", "Directory of the corpus; must not hold on
 _NUM_SHARDS = flags.DEFINE_integer("num_shards", None, "Number of training shards; by default one for every 8 MB.")
 _DEDUP = flags.DEFINE_enum(
     "dedup",
-    "exact",
-    ["exact", "near", "none"],
-    "Documents to drop. exact: copies that differ at most in white space. near: also documents that share about 80 % "
-    "of their runs of five words, or of five Chinese characters, with another document. none: no documents.",
+    "auto",
+    ["auto", "exact", "near", "none"],
+    "Documents to drop. auto: exact for text, none for symbols. exact: copies that differ at most in white space. "
+    "near: also documents that share about 80 % of their runs of five words, or of five Chinese characters, with "
+    "another document. none: no documents.",
 )
 _SEGMENTER = flags.DEFINE_enum(
     "segmenter",

@@ -38,7 +38,7 @@ from keras_bert_app.terminal.durations import duration
 from keras_bert_app.terminal.progress import LiveLine, shown_while
 from pipelines import storage
 from pipelines.text.text_files import expand_files
-from pipelines.wordpiece import casing
+from pipelines.wordpiece import vocabulary_checks
 from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
@@ -120,7 +120,7 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
         if vocabulary is None and initial[0].vocabulary is not None:
             vocabulary = initial[0].vocabulary
             pieces = checked_pieces(vocabulary, f"of {run.init_checkpoint}")
-            casing.verify(pieces, initial[0].config.do_lower_case, f"of {run.init_checkpoint}")
+            _verify(pieces, initial[0].config, f"of {run.init_checkpoint}")
     if vocabulary is None:
         raise UserError(
             f"--vocab_file is missing, and --workdir={existing.directory} holds no run to resume; "
@@ -135,10 +135,16 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
     if initial:
         _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
     if _VOCAB_FILE.value:
-        casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
+        _verify(load_vocabulary(_VOCAB_FILE.value), model_config, _VOCAB_FILE.value)
+    if model_config.tokenizer == "symbols" and run.input_format == "auto":
+        run = dataclasses.replace(run, input_format="symbols")
     if run.lexicon_file and not storage.exists(run.lexicon_file):
         raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
     return model_config, run, vocabulary, initial
+
+
+def _verify(pieces, config, name):
+    vocabulary_checks.verify(pieces, config.tokenizer, config.do_lower_case, name)
 
 
 @contextlib.contextmanager
@@ -211,7 +217,15 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
 
 def _check_same_arithmetic(config, source, init_checkpoint):
     """Raises UserError if the weights need another value of a key that changes the outputs but not the shapes."""
-    for name in ("architecture", "num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
+    for name in (
+        "architecture",
+        "num_attention_heads",
+        "hidden_act",
+        "layer_norm_eps",
+        "do_lower_case",
+        "is_causal",
+        "tokenizer",
+    ):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:
             raise UserError(

@@ -20,10 +20,12 @@ from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.terminal import text_columns
 from pipelines import storage
+from pipelines.choices import TOKENIZERS
 from pipelines.text.text_files import open_text, readable
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary, one piece a line.")
+_TOKENIZER = flags.DEFINE_enum("tokenizer", "wordpiece", TOKENIZERS, "What the vocabulary has: pieces or symbols.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool(
     "special_tokens_in_text",
@@ -55,8 +57,8 @@ def main(texts: list[str]) -> None:
         with open_text(_INPUT_FILE.value):  # reports a wrong name before TensorFlow loads
             pass
     with app.quiet_start():
-        from pipelines.wordpiece.tokenizer import BertTokenizer
-    cut = make_cut(BertTokenizer(vocab_file, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
+        from pipelines.wordpiece.tokenizers import make_tokenizer
+    cut = make_cut(make_tokenizer(vocab_file, _TOKENIZER.value, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
     show = show_jsonl if _OUTPUT_FORMAT.value == "jsonl" else show_table
     for batch in batches_of(texts, _INPUT_FILE.value):
         for (line, part, text), columns in zip(batch, cut([text for _, _, text in batch]), strict=True):

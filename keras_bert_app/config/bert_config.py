@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.files import read_json
+from pipelines.choices import TOKENIZERS
 
 # "gelu" alone is ambiguous: in google-research/bert it is the tanh form, at Hugging Face the exact form (erf).
 ACTIVATIONS = ("gelu_exact", "gelu_tanh", "relu", "silu", "tanh")
@@ -103,6 +104,9 @@ _REQUIRED_VALUES = {
     "add_cross_attention": False,
 }
 
+# Keys of this package alone, with their defaults.
+_OWN_KEYS = {"num_heads_by_layer": (), "is_causal": False, "architecture": "bert", "tokenizer": "wordpiece"}
+
 # Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
 # An encoder of 0 layers returns its embeddings, for instance to a BiLSTM.
 _LIMITS = {"num_hidden_layers": (0, 1_000), "num_highway_layers": (0, 1_000)}
@@ -148,7 +152,7 @@ class BertConfig:
         type_vocab_size: the number of segments.
         initializer_range: standard deviation of the truncated normal distribution that initializes kernels.
         layer_norm_eps: epsilon inside the square root of layer normalization.
-        do_lower_case: whether the vocabulary is uncased.
+        do_lower_case: whether the vocabulary is uncased. It is false for symbols.
         tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as in BERT. Otherwise
             the head has its own table.
         num_heads_by_layer: the number of heads, 1 to N, in each layer of a pruned model; () for N in every layer. The
@@ -158,6 +162,7 @@ class BertConfig:
         architecture: one of ARCHITECTURES. "gpt" is the Transformer that reads from left to right, with LayerNorm
             before each sub-layer (Radford et al. 2019, section 2.3). It is causal and has no segments. "lstm_lm" is an
             LSTM; see lstm_config.LstmConfig.
+        tokenizer: one of TOKENIZERS: WordPiece, or symbols with spaces between them, which are never split.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -180,6 +185,7 @@ class BertConfig:
     num_heads_by_layer: tuple = ()
     is_causal: bool = False
     architecture: str = "bert"
+    tokenizer: str = "wordpiece"
 
     OWN_ARCHITECTURES = ("bert", "gpt")  # LstmConfig has the keys of the other one
 
@@ -196,6 +202,8 @@ class BertConfig:
             )
         if self.architecture == "gpt":
             object.__setattr__(self, "is_causal", True)
+        if self.tokenizer == "symbols":
+            object.__setattr__(self, "do_lower_case", False)
         object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -219,6 +227,8 @@ class BertConfig:
                 else nearest(self.hidden_act, ACTIVATIONS)
             )
             raise UserError(f"config hidden_act {self.hidden_act!r} is not known: {hint}")
+        if self.tokenizer not in TOKENIZERS:
+            raise UserError(f"config tokenizer {self.tokenizer!r} is not known: {nearest(self.tokenizer, TOKENIZERS)}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected 0 <= p < 1")
@@ -374,11 +384,11 @@ class BertConfig:
         """Returns the keys that Google's and Hugging Face's readers share.
 
         The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. Only this package
-        has num_heads_by_layer, is_causal and architecture. The dict contains them only if they differ from their
-        defaults.
+        has num_heads_by_layer, is_causal, architecture and tokenizer. The dict contains them only if they differ from
+        their defaults.
         """
         values = dataclasses.asdict(self)
-        for name, default in (("num_heads_by_layer", ()), ("is_causal", False), ("architecture", "bert")):
+        for name, default in _OWN_KEYS.items():
             if values[name] == default:
                 del values[name]
         values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)

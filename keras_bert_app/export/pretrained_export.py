@@ -19,10 +19,10 @@ from keras_bert_app.interop import load, own_layout
 from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import evaluation, reporting
 from pipelines import storage
-from pipelines.wordpiece.tokenizer import BertTokenizer
 
 TRAINING = "training.json"
 _FILL_MASK, _GENERATION = "fill_mask", "generation"
@@ -88,7 +88,7 @@ def _exports(model, weights, places, top_k, has_litert):
     """Makes the modules of the exports one by one. Yields (module, directory of its versions, further files)."""
     tokenizer, example = None, []
     if weights.vocabulary is not None:
-        tokenizer = BertTokenizer(weights.vocabulary, model.config.do_lower_case)
+        tokenizer = tokenizer_of(weights.vocabulary, model.config)
         example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
 
     def make_encoder(execution=PLAIN):

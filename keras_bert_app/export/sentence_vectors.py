@@ -22,6 +22,7 @@ from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.runs import seeds
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 _EXAMPLE = "A cat sat on the mat."
@@ -176,7 +177,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
         log(line)
     model = make_pretrainer(weights.config, parts=PARTS[:1])
     load.assign(model, weights)
-    tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
+    tokenizer = tokenizer_of(weights.vocabulary, weights.config)
     how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)
     log(_choice_line(how, given, own, num_layers))
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights

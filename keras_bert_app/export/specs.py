@@ -114,7 +114,7 @@ def shape_text(config) -> str:
     Returns:
         str.
     """
-    casing = "uncased" if config.do_lower_case else "cased"
+    casing = "uncased" if config.do_lower_case else "cased" if config.tokenizer == "wordpiece" else "symbols"
     if config.architecture == "lstm_lm":
         directions = "both directions" if config.is_bidirectional else "one direction"
         return (

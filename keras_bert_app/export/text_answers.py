@@ -27,8 +27,7 @@ class TextToTextModule(tf.Module):
         super().__init__(name=finetuned.task.kind)
         self.model_variables = variables(finetuned.model)
         run, model, tokenizer = finetuned.run, finetuned.model, finetuned.tokenizer
-        vocabulary = tf.constant(text_to_text.target_tokenizer(tokenizer).vocabulary)
-        source_vocabulary = tf.constant(tokenizer.vocabulary)
+        writer = text_to_text.target_tokenizer(tokenizer)
         options = text_to_text.decoding_options(run)
         room = run.max_seq_length - 2
 
@@ -42,7 +41,7 @@ class TextToTextModule(tf.Module):
         @tf.function(input_signature=[text_spec()], autograph=False)
         def serve(text):
             _, decoded, truncated = decoded_texts(text)
-            texts = texts_of_ids(tf.reshape(decoded.ids, [-1, options.max_length]), vocabulary, model.head.end_id)
+            texts = texts_of_ids(tf.reshape(decoded.ids, [-1, options.max_length]), writer)
             return {
                 "texts": tf.reshape(texts, [-1, options.num_beams]),
                 "scores": decoded.scores,
@@ -58,7 +57,7 @@ class TextToTextModule(tf.Module):
         @tf.function(input_signature=[text_spec()], autograph=False)
         def alignments(text):
             encoded, decoded, truncated = decoded_texts(text)
-            outputs = _alignments(model, encoded, decoded.ids[:, 0], source_vocabulary, vocabulary)
+            outputs = _alignments(model, encoded, decoded.ids[:, 0], tokenizer, writer)
             return {**outputs, "truncated": truncated}
 
         self.exported, examples = {"serving_default": serve, "ids": ids}, {"serving_default": _EXAMPLE}
@@ -68,16 +67,16 @@ class TextToTextModule(tf.Module):
         self.about = about_run(finetuned, examples)
 
 
-def _alignments(model, encoded, ids, source_vocabulary, vocabulary):
+def _alignments(model, encoded, ids, tokenizer, writer):
     """Computes the outputs of the signature alignments for written ids [B, T]."""
     is_source, is_target = encoded["input_mask"] > 0, ids > 0
     # ids has room for the longest possible text. The model reads only as many places as the texts have.
     source_length, target_length = _longest(is_source), _longest(is_target)
     ids, is_target = ids[:, :target_length], is_target[:, :target_length]
     return {
-        "texts": texts_of_ids(ids, vocabulary, model.head.end_id),
-        "source_pieces": _pieces(encoded["input_word_ids"], is_source, source_vocabulary)[:, :source_length],
-        "target_pieces": _pieces(ids, is_target, vocabulary),
+        "texts": texts_of_ids(ids, writer),
+        "source_pieces": _pieces(encoded["input_word_ids"], is_source, tokenizer)[:, :source_length],
+        "target_pieces": _pieces(ids, is_target, writer),
         "attention": model.alignments(encoded, ids)[:, :, :source_length],
     }
 
@@ -87,5 +86,5 @@ def _longest(is_piece):
     return tf.reduce_max(tf.concat([tf.reduce_sum(tf.cast(is_piece, tf.int32), axis=1), [1]], axis=0))
 
 
-def _pieces(ids, is_piece, vocabulary):
-    return tf.where(is_piece, tf.gather(vocabulary, ids), "")
+def _pieces(ids, is_piece, tokenizer):
+    return tf.where(is_piece, tokenizer.pieces(ids), "")

@@ -12,7 +12,7 @@ from keras_bert_app.export.continuation import Continuation
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.text_generation import Sampling
-from pipelines.wordpiece.tokenizer import BertTokenizer
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 
 _STEPS_AT_A_TIME = 8  # pieces between two outputs
 _LENGTH_STEP = 64  # rows have a multiple of this length, so that few lengths are traced
@@ -69,7 +69,7 @@ class TextStream:
             )
         self._options, self._model = options, load.build_model(weights)
         self._by_length = {}
-        self._tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
+        self._tokenizer = tokenizer_of(weights.vocabulary, weights.config)
 
     def continued(self, text: str | bytes, seed: int, warn: Callable[[str], None] = lambda line: None) -> Iterator[str]:
         """Continues a text.

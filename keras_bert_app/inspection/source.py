@@ -9,6 +9,7 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_data
 from pipelines import storage
@@ -55,7 +56,7 @@ def from_run(workdir: str) -> Source:
     model_config, run = existing.config()
     run = run.resolved()
     existing.vocabulary()  # raises if vocab.txt is not the run's vocabulary
-    tokenizer = BertTokenizer(work_directory.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
+    tokenizer = tokenizer_of(work_directory.path_in(workdir, "vocab.txt"), model_config)
     manifests = _manifests(run.corpus_dir or (work_directory.path_in(workdir, "corpus"),))
     _check_same_corpus(workdir, manifests)
     starts, shares = {}, {}
@@ -75,19 +76,20 @@ def from_run(workdir: str) -> Source:
     )
 
 
-def from_corpora(run: PretrainingConfig, vocab_file: str, do_lower_case: bool) -> Source:
+def from_corpora(run: PretrainingConfig, vocab_file: str, tokenizer: str, do_lower_case: bool) -> Source:
     """Makes the source of one or several corpora with a vocabulary.
 
     Args:
         run: PretrainingConfig with corpus_dir.
         vocab_file: str. Path of the vocabulary.
+        tokenizer: str. One of choices.TOKENIZERS.
         do_lower_case: bool. Whether the vocabulary is uncased.
 
     Returns:
         Source.
     """
-    run = run.resolved().checked_against(BertConfig(max_position_embeddings=run.max_seq_length))
-    tokenizer = BertTokenizer(vocab_file, do_lower_case)
+    config = BertConfig(max_position_embeddings=run.max_seq_length, tokenizer=tokenizer, do_lower_case=do_lower_case)
+    run, tokenizer = run.resolved().checked_against(config), tokenizer_of(vocab_file, config)
     return Source(
         run,
         tokenizer,

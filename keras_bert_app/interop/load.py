@@ -16,7 +16,7 @@ from keras_bert_app.interop.weights import Weights, checked
 from keras_bert_app.modeling.architectures import Pretrainer, make_pretrainer
 from keras_bert_app.runs import seeds
 from pipelines import storage
-from pipelines.wordpiece import casing
+from pipelines.wordpiece import casing, vocabulary_checks
 from pipelines.wordpiece.vocabulary import checked_pieces
 
 # Layout -> its module, in the order in which `detect` tries them.
@@ -159,9 +159,10 @@ def with_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> Weights:
             "rows; give the vocabulary that the model was trained with"
         )
     config = weights.config
-    if weights.vocabulary is None and not weights.says_casing and not casing.fits(pieces, config.do_lower_case):
+    is_guess = weights.vocabulary is None and not weights.says_casing and config.tokenizer == "wordpiece"
+    if is_guess and not casing.fits(pieces, config.do_lower_case):
         config = config.replace(do_lower_case=not config.do_lower_case)
-    casing.verify(pieces, config.do_lower_case, "vocab.txt")
+    vocabulary_checks.verify(pieces, config.tokenizer, config.do_lower_case, "vocab.txt")
     return dataclasses.replace(weights, config=config, vocabulary=vocabulary_bytes)
 
 
@@ -187,6 +188,11 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
         raise UserError(
             f"{weights.origin}: is causal (no token attends to later tokens), and {target_format} cannot store this; "
             "write --to=workdir"
+        )
+    if weights.config.tokenizer == "symbols" and target_format not in ("workdir", "huggingface", "gpt2"):
+        raise UserError(
+            f"{weights.origin}: reads symbols, and {target_format} knows only WordPiece; write --to=huggingface or "
+            "--to=workdir"
         )
     lines = list(module.write(weights, directory))
     try:

@@ -7,7 +7,7 @@ import numpy as np
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.character_vectors import numbers_of_characters
-from pipelines.wordpiece import casing
+from pipelines.wordpiece import vocabulary_checks
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
@@ -51,7 +51,7 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
         )
     old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")
     new = _entries(vocabulary_bytes, "the new vocabulary")
-    casing.verify(new, weights.config.do_lower_case, "the new one")
+    vocabulary_checks.verify(new, weights.config.tokenizer, weights.config.do_lower_case, "the new one")
     rows = weights.config.vocab_size
     if len(old) > rows:
         raise UserError(

@@ -1,43 +1,45 @@
-"""The tokenizer that all runs of a process share."""
+"""The tokenizer of a model, and the tokenizer that all runs of a process share."""
 
 import functools
 
+from keras_bert_app.config.bert_config import BertConfig
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.tokenizer import BertTokenizer
+from pipelines.wordpiece.tokenizers import make_tokenizer
 from pipelines.wordpiece.vocabulary import parse_vocabulary
 
 
-class TwoVocabularies(BertTokenizer):
-    """The tokenizer of texts, together with the tokenizer of target texts, which have a vocabulary of their own.
+def tokenizer_of(vocab_file: str | bytes, config: BertConfig) -> BertTokenizer:
+    """Makes the tokenizer of a model.
 
     Args:
-        vocabulary_bytes: content of the vocabulary file of the texts.
-        do_lower_case: whether that vocabulary is uncased.
-        target_bytes: content of the vocabulary file of the target texts. Its pieces decide whether it is uncased.
+        vocab_file: path of the vocabulary, or its content.
+        config: the model's configuration.
 
-    Attributes:
-        target: BertTokenizer of the target texts.
+    Raises:
+        DataError: the vocabulary is not usable, or does not fit the configuration.
     """
-
-    def __init__(self, vocabulary_bytes: bytes, do_lower_case: bool, target_bytes: bytes):
-        super().__init__(vocabulary_bytes, do_lower_case, verify_casing=False)
-        is_uncased = casing.fits(parse_vocabulary(target_bytes)[0], True)
-        self.target = BertTokenizer(target_bytes, is_uncased, verify_casing=False)
+    return make_tokenizer(vocab_file, config.tokenizer, config.do_lower_case)
 
 
-@functools.lru_cache(maxsize=4)
-def run_tokenizer(
-    vocabulary_bytes: bytes, do_lower_case: bool, target_bytes: bytes | None = None
-) -> BertTokenizer | TwoVocabularies:
+def run_tokenizer(vocabulary_bytes: bytes, config: BertConfig, target_bytes: bytes | None = None) -> BertTokenizer:
     """The tokenizer of a run.
 
     Runs of one process share the tokenizer, together with the graphs that were traced with it.
 
     Args:
         vocabulary_bytes: content of vocab.txt, whose casing was checked when the run started.
-        do_lower_case: as in the BertConfig.
-        target_bytes: content of target_vocab.txt, if the target texts have a vocabulary of their own.
+        config: the model's configuration.
+        target_bytes: content of target_vocab.txt, if the target texts have a vocabulary of their own. The attribute
+            `target` is then their tokenizer. The pieces of this vocabulary decide whether it is uncased.
     """
+    return _shared(vocabulary_bytes, config.tokenizer, config.do_lower_case, target_bytes)
+
+
+@functools.lru_cache(maxsize=4)
+def _shared(vocabulary_bytes, kind, do_lower_case, target_bytes):
+    tokenizer = make_tokenizer(vocabulary_bytes, kind, do_lower_case, verify_casing=False)
     if target_bytes is not None:
-        return TwoVocabularies(vocabulary_bytes, do_lower_case, target_bytes)
-    return BertTokenizer(vocabulary_bytes, do_lower_case, verify_casing=False)
+        is_uncased = casing.fits(parse_vocabulary(target_bytes)[0], True)
+        tokenizer.target = make_tokenizer(target_bytes, kind, is_uncased, verify_casing=False)
+    return tokenizer

@@ -131,7 +131,7 @@ def make_start(
     strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
     _check_rows(strategy, run)
-    tokenizer, target_vocabulary = _tokenizer(existing, run, vocabulary, model_config.do_lower_case)
+    tokenizer, target_vocabulary = _tokenizer(existing, run, vocabulary, model_config)
     data = _loaded_data(existing, run, tokenizer, model_config.type_vocab_size)
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
@@ -164,7 +164,7 @@ def _check_rows(strategy, run):
         )
 
 
-def _tokenizer(existing, run, vocabulary, do_lower_case):
+def _tokenizer(existing, run, vocabulary, model_config):
     """(tokenizer of a run, content of the vocabulary file of the target texts).
 
     The content is None if the vocabulary of the texts serves both.
@@ -175,7 +175,7 @@ def _tokenizer(existing, run, vocabulary, do_lower_case):
     """
     content = existing.target_vocabulary() if existing.has_begun else None
     if existing.has_begun or not run.target_vocab_file:
-        return run_tokenizer(vocabulary, do_lower_case, content), content
+        return run_tokenizer(vocabulary, model_config, content), content
     if run.mlm_tuning_steps:
         raise UserError(
             f"--mlm_tuning_steps={run.mlm_tuning_steps}: trains on texts of one vocabulary; leave it out, or leave out "
@@ -183,7 +183,7 @@ def _tokenizer(existing, run, vocabulary, do_lower_case):
         )
     content = read_bytes(run.target_vocab_file)
     checked_pieces(content, run.target_vocab_file)
-    return run_tokenizer(vocabulary, do_lower_case, content), content
+    return run_tokenizer(vocabulary, model_config, content), content
 
 
 def _loaded_data(existing, run, tokenizer, num_segments):

@@ -11,7 +11,7 @@ from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import context_lstm, registry, transfer
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
-from pipelines.wordpiece import casing
+from pipelines.wordpiece import vocabulary_checks
 from pipelines.wordpiece.vocabulary import checked_pieces
 
 # --init_checkpoint may lack these parts: fine-tuning does not use the heads of pre-training, and can learn a pooler.
@@ -62,7 +62,8 @@ def read(init_checkpoint: str, num_layers: int, task: str, context_vectors: str)
             "weights, or convert the model with --vocab_file"
         )
     pieces = checked_pieces(weights.vocabulary, f"of {init_checkpoint}")
-    casing.verify(pieces, weights.config.do_lower_case, f"of {init_checkpoint}")
+    config = weights.config
+    vocabulary_checks.verify(pieces, config.tokenizer, config.do_lower_case, f"of {init_checkpoint}")
     return weights, lines, units
 
 

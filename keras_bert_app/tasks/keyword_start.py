@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.tasks import finetuning_start, registry, run_plan
 from pipelines import storage
-from pipelines.wordpiece import casing
+from pipelines.wordpiece import casing, vocabulary_checks
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "init_vectors", "teacher", "target_vocab_file")
@@ -107,7 +107,7 @@ def source_of(
             if config in SIZES | TRANSFORMER_SIZES or not storage.exists(config)
             else BertConfig.from_json_file(config, print)
         )
-    casing.verify(pieces, config.do_lower_case, _text(vocab_file))
+    vocabulary_checks.verify(pieces, config.tokenizer, config.do_lower_case, _text(vocab_file))
     return run_plan.Source(None, False, config, read_bytes(vocab_file))
 
 

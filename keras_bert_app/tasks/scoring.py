@@ -65,7 +65,7 @@ class FinetunedRun:
                 model_config, head_of(existing.note("head")), dtype=strategies.KERAS_POLICIES[self.run.precision]
             )
         checkpoints.restore(self.checkpoint, self.model)
-        self.tokenizer = run_tokenizer(existing.vocabulary(), model_config.do_lower_case, existing.target_vocabulary())
+        self.tokenizer = run_tokenizer(existing.vocabulary(), model_config, existing.target_vocabulary())
         self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
     def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:

@@ -100,7 +100,7 @@ def make_start(
         weights, lines = initial or load_initial(run)
         _check_weights(weights, model_config, run, vocabulary)
     if run.lexicon_file and not existing.has_begun:
-        tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
+        tokenizer = run_tokenizer(vocabulary, model_config)
         pretraining_data.example_arguments(run, tokenizer, run.lexicon_file)  # refuses a lexicon that cannot be used
     return Start(str(workdir), strategy, model_config, run, vocabulary, existing, weights, tuple(lines), None, stream)
 

@@ -50,7 +50,7 @@ class Start:
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:
         """The tokenizer of the vocabulary, shared by the runs of this process."""
-        return run_tokenizer(self.vocabulary, self.model_config.do_lower_case)
+        return run_tokenizer(self.vocabulary, self.model_config)
 
     @functools.cached_property
     def execution(self) -> Execution:

@@ -127,6 +127,8 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
         raise UserError(f"{directory}: has {MODEL_FILE}, but no signature tokenize for its inputs; export again")
     vocabulary = read_whole(os.path.join(directory, "vocab.txt"), _MAX_VOCABULARY_BYTES)
     model = LiteRTModel(read_whole(path, _MAX_MODEL_BYTES), num_threads)
+    if config.get("tokenizer") == "symbols":
+        return Embedder(signatures, model, lambda texts: None)  # PlainRows cuts words into pieces
     return Embedder(signatures, model, PlainRows(vocabulary, do_lower_case, max_seq_length))
 
 

@@ -72,13 +72,14 @@ def _matches(values, among):
 
 
 def kept_records(
-    batches: Iterable[tuple[Sequence[bytes], np.ndarray]], counts: dict[str, int]
+    batches: Iterable[tuple[Sequence[bytes], np.ndarray]], counts: dict[str, int], least: int = 2
 ) -> Iterator[tuple[bytes, int]]:
-    """Drops sentences of documents, and documents with fewer than two sentences left.
+    """Drops sentences of documents, and documents with fewer than `least` sentences left.
 
     Args:
         batches: iterable of (records, bool [sentences] whether to drop each sentence of all these records).
         counts: dict. The numbers of dropped sentences and documents are added under the names COUNTS.
+        least: the fewest sentences of a document.
 
     Yields:
         (record, number of words in it).
@@ -89,7 +90,7 @@ def kept_records(
             lines = record.split(b"\n")
             kept = [line for line in lines if not next(flags)]
             counts["heldout_sentences_dropped"] += len(lines) - len(kept)
-            if len(kept) > 1:
+            if len(kept) >= least:
                 yield (record := b"\n".join(kept)), count_words(record)
             else:
                 counts["heldout_documents_dropped"] += 1
@@ -114,7 +115,9 @@ class Comparison:
         self.overlap = Overlap(list(sample_records(heldout, SAMPLE_BYTES)))
 
 
-def write_kept(heldout, shared: np.ndarray, directory: str, num_shards: int) -> tuple[dict, dict[str, int]]:
+def write_kept(
+    heldout, shared: np.ndarray, directory: str, num_shards: int, least: int = 2
+) -> tuple[dict, dict[str, int]]:
     """Writes the held-out documents of a corpus without the sentences that training also has.
 
     Args:
@@ -122,6 +125,7 @@ def write_kept(heldout, shared: np.ndarray, directory: str, num_shards: int) -> 
         shared: uint64, sorted. The hashes of the sentences to drop.
         directory: the directory of the shards.
         num_shards: the number of shards.
+        least: the fewest sentences of a document.
 
     Returns:
         (summary of the split for the manifest, counts of dropped sentences and documents).
@@ -135,7 +139,7 @@ def write_kept(heldout, shared: np.ndarray, directory: str, num_shards: int) -> 
 
     sizes = shards.shard_sizes(heldout.documents, num_shards) if heldout.documents else []
     with futures.ThreadPoolExecutor(1) as hashing:
-        records = kept_records(marked(), counts)
+        records = kept_records(marked(), counts, least)
         written = shards.write_shards(directory, "heldout", records, sizes, [], "", hashing)
     return shards.split_summary(written), counts
 

@@ -11,13 +11,14 @@ the number of workers nor on interruptions. prepare_corpus writes the files of t
 output_dir, and moves them to output_dir when all are complete. manifest.json moves last.
 
 Duplicates: dedup="exact" keeps only one of several documents that differ at most in white space. dedup="near" also
-drops near-duplicates (near_duplicates.py). dedup="none" keeps all documents.
+drops near-duplicates (near_duplicates.py). dedup="none" keeps all documents, as does dedup="auto" for symbols, among
+which two equal documents mean two things. For text "auto" is "exact".
 
 Held-out text: the documents of one source are held out together or not at all. A document that is too long becomes
 several documents of one source. The docstrings of one Python module are also one source (installed_docs.py).
 Held-out sentences that are also in a training document are dropped (heldout_text.py). The report says how many of the
 remaining sentences overlap with training text (overlap.py). If only held-out documents have two or more sentences, all
-documents become training documents.
+documents become training documents. Documents of symbols may have one line, and keep the lines that training also has.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ from pipelines.plurals import counted
 from pipelines.text import segmentation
 from pipelines.text.readers import check_format, expand_files
 
-DEDUP = ("exact", "near", "none")
+DEDUP = ("auto", "exact", "near", "none")
 # The arguments that decide the content of a corpus, in the order of the manifest.
 _SETTINGS = ("seed", "input_format", "text_field", "strict", "holdout_fraction", "dedup", "segmenter")
 
@@ -57,7 +58,7 @@ def prepare_corpus(
     num_shards: int | None = None,
     holdout_fraction: float = 0.02,
     seed: int = 0,
-    dedup: str = "exact",
+    dedup: str = "auto",
     progress: Callable[[int, int], None] | None = None,
     strict: bool = False,
     workers: int | None = None,
@@ -75,13 +76,12 @@ def prepare_corpus(
             documents and sources. Only a call with input_files can resume after an interruption.
         documents: iterable of documents, each a sequence of sentences.
         sources: iterable of sources, each an iterable of documents. All documents of a source are held out, or none.
-        input_format, text_field: as in readers.read_documents.
+        input_format, text_field, strict: as in readers.read_documents.
         num_shards: the most training shards, of at least two documents each; by default one for every 8 MB of text.
         holdout_fraction: the share of documents that are held out, in [0, 1).
         seed: the seed of the shuffle and of the choice of held-out documents.
         dedup: one of DEDUP; see the module's docstring.
         progress: function of (documents, bytes of text) read so far; it is called about twice a second.
-        strict: as in readers.read_documents.
         workers: the number of threads that split, hash and count; by default one for each core.
         log: function that takes a line about the current step.
         draw: function that takes the report and returns the bytes of report.png; None for no picture.
@@ -96,6 +96,7 @@ def prepare_corpus(
     _check_one_text(input_files=input_files, documents=documents, sources=sources)
     given = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
     check_arguments(output_dir, num_shards=num_shards, workers=workers, segmenter=segmenter, **given)
+    given["dedup"] = _resolved(dedup, input_format)
     log, workers = log or (lambda line: None), workers or os.cpu_count() or 1
     reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=workers, segmenter=segmenter, **given)
     settings = {name: getattr(reader, name) for name in _SETTINGS}
@@ -106,6 +107,10 @@ def prepare_corpus(
         manifest, reports = _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log)
         shards.publish(staged.shards, output_dir, manifest, reports)
     return manifest
+
+
+def _resolved(dedup, input_format):
+    return dedup if dedup != "auto" else "none" if input_format == "symbols" else "exact"
 
 
 def _check_one_text(**texts):
@@ -122,7 +127,9 @@ def _read_text(tasks, sources, staged, reader, progress, log):
         runs, counts = corpus_reading.read_sources_as_task(sources, staged.spool, reader, progress)
     else:
         runs, counts = corpus_reading.read_tasks(tasks, staged.spool, reader, progress, log)
-    return _with_pairs_in_training(runs, counts, staged), counts
+    if reader.input_format != "symbols":
+        runs = _with_pairs_in_training(runs, counts, staged)
+    return runs, counts
 
 
 def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
@@ -141,10 +148,11 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
     comparison = heldout_text.Comparison(heldout)
     manifest["train"], survey = _write_and_survey_train(train, comparison, staged.shards, num_shards, source)
     num_shards = shards.number_of_shards(heldout.documents, _kept_bytes(heldout))
-    manifest["heldout"], dropped = heldout_text.write_kept(
-        heldout, comparison.lines.result(), staged.shards, num_shards
-    )
-    manifest["heldout_overlap"] = comparison.overlap.result(comparison.lines.result())
+    is_symbols = settings["input_format"] == "symbols"
+    shared = comparison.lines.result()[: 0 if is_symbols else None]
+    least = 1 if is_symbols else 2
+    manifest["heldout"], dropped = heldout_text.write_kept(heldout, shared, staged.shards, num_shards, least)
+    manifest["heldout_overlap"] = comparison.overlap.result(shared)
     manifest["counts"] = {**counts, **dropped}
     report = survey.report(train, manifest)
     reports = {

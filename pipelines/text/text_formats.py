@@ -10,6 +10,9 @@ Formats:
     jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
     wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
         the title. Section headings look like short paragraphs and stay.
+    symbols: one line of symbols a line, and a blank line between documents. In a JSON file each line is a document: an
+        object whose named field has the lines of symbols, as a list of strings or as one string with line feeds. The
+        reader keeps these lines unchanged.
     auto: the name and the first DETECTION_BYTES of each file decide, by the first rule that applies:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
         wikiextractor, if the first line starts with "<doc ";
@@ -103,8 +106,11 @@ def open_paragraphs(
         input_format = detection.format
         if report:
             report(path, detection)
-    limit = MAX_RECORD_BYTES if input_format == "jsonl" else MAX_LINE_BYTES
-    lines = read_lines(stream, path, counts, limit, strict, head)
+    is_json = input_format == "jsonl" or input_format == "symbols" and _is_json_name(path)
+    lines = read_lines(stream, path, counts, MAX_RECORD_BYTES if is_json else MAX_LINE_BYTES, strict, head)
+    if input_format == "symbols":
+        input_format = "jsonl" if is_json else "sentences"
+        return False, _PARSERS[input_format](lines, path, text_field, counts)
     return input_format != "sentences", _PARSERS[input_format](lines, path, text_field, counts)
 
 
@@ -118,7 +124,7 @@ def detect_format(path: str, head: bytes) -> Detection:
     Returns:
         Detection.
     """
-    if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
+    if _is_json_name(path):
         return Detection("jsonl", "its name has the ending of a JSON file")
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first_line, newline, _ = head.partition(b"\n")
@@ -134,6 +140,10 @@ def detect_format(path: str, head: bytes) -> Detection:
     if not _BLANK_LINE.search(head):
         return Detection("documents", "it has no blank line between two others, so each line is a document")
     return _layout_with_blank_lines(head)
+
+
+def _is_json_name(path):
+    return path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json"))
 
 
 def _layout_with_blank_lines(head):
@@ -230,14 +240,15 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
     Args:
         line: bytes. The line.
         place: str. The file and line number, for messages.
-        text_field: str. The name of the field.
+        text_field: str. The name of the field. A list of strings has the lines of the text.
         counts: ReaderCounts. A lone surrogate becomes U+FFFD and counts as a line of invalid UTF-8.
 
     Returns:
         bytes. UTF-8.
 
     Raises:
-        DataError: the line is not a JSON object, or the field is missing or not a string. The message names the place.
+        DataError: the line is not a JSON object, or the field is missing or neither a string nor a list of strings.
+            The message names the place.
     """
     try:
         record = json.loads(line)
@@ -250,9 +261,11 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
             f"{place}: no field {text_field!r}; it has {', '.join(record) or 'nothing'}; "
             "give the name of the field that holds the text as --text_field"
         )
-    if not isinstance(record[text_field], str):
-        raise DataError(f"{place}: field {text_field!r} is {repr(record[text_field])[:40]}; expected a string")
     text = record[text_field]
+    if isinstance(text, list) and all(isinstance(line, str) for line in text):
+        text = "\n".join(text)
+    if not isinstance(text, str):
+        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; expected a string, or a list of strings")
     if _SURROGATES.search(text):
         text = _SURROGATES.sub("\ufffd", text)
         counts.invalid_utf8_lines += 1

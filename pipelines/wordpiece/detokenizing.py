@@ -4,6 +4,8 @@ WordPiece splits a text at spaces and around each punctuation mark, and keeps no
 put spaces where most texts have them. No rules can be exact: "well-known" and "well - known" have the same pieces.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 # (pattern in RE2's syntax, replacement), applied in this order. RE2 has no lookahead, so the list has a rule twice
@@ -56,18 +58,17 @@ def detokenize(pieces: tf.RaggedTensor) -> tf.Tensor:
     return tf.strings.strip(texts)
 
 
-def texts_of_ids(ids: tf.Tensor, vocabulary: tf.Tensor, end_id: int) -> tf.Tensor:
-    """Joins the pieces of each row before the piece that ends a text.
+def texts_of_ids(ids: tf.Tensor, tokenizer: Any) -> tf.Tensor:
+    """Joins the pieces of each row before [SEP], which ends a text.
 
     Args:
-        ids: int32 [B, T]. A row has the pieces of a text, then end_id unless the text fills the row, then zeros.
-        vocabulary: string [V]. The pieces.
-        end_id: int. The piece that ends a text.
+        ids: int32 [B, T]. A row has the pieces of a text, then [SEP] unless the text fills the row, then zeros.
+        tokenizer: BertTokenizer of the texts.
 
     Returns:
         string [B].
     """
-    return detokenize(pieces_of_ids(ids, vocabulary, end_id))
+    return tokenizer.readable(pieces_of_ids(ids, tf.constant(tokenizer.vocabulary), tokenizer.sep_id))
 
 
 def pieces_of_ids(ids: tf.Tensor, vocabulary: tf.Tensor, end_id: int, starts: tf.Tensor | int = 0) -> tf.RaggedTensor:

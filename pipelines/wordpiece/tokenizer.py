@@ -9,7 +9,7 @@ import tensorflow_text as tf_text
 from pipelines.data_error import DataError
 from pipelines.examples import packing
 from pipelines.ragged import keep, row_ids
-from pipelines.wordpiece import casing, normalize, special_tokens
+from pipelines.wordpiece import casing, detokenizing, normalize, special_tokens
 from pipelines.wordpiece.offsets import pieces_with_offsets
 from pipelines.wordpiece.texts import as_batch
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, checked_pieces, read_bytes
@@ -40,6 +40,8 @@ class BertTokenizer(tf.Module):
         DataError: the vocabulary is not usable (the message gives line numbers), or it contradicts the casing.
     """
 
+    _splits_words = True
+
     def __init__(
         self,
         vocab_file: str | bytes,
@@ -56,7 +58,7 @@ class BertTokenizer(tf.Module):
         )
         self.vocabulary = checked_pieces(data, name)
         if verify_casing:
-            casing.verify(self.vocabulary, do_lower_case, name)
+            self._verify(do_lower_case, name)
         self.do_lower_case = do_lower_case
         self.special_tokens_in_text = special_tokens_in_text
         self.max_characters_per_word = max_characters_per_word
@@ -64,10 +66,15 @@ class BertTokenizer(tf.Module):
         index = {piece: i for i, piece in enumerate(self.vocabulary)}
         self._special_ids = [index[piece] for piece in SPECIAL_PIECES]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self._special_ids
-        limit = {"token_out_type": tf.int32, "max_bytes_per_word": max_characters_per_word * _MAX_BYTES_PER_CHARACTER}
+        self._wordpiece = self._fast_wordpiece(no_pretokenization=True)
         # For plain text, tf.text itself splits as Google's code does, several times as fast as normalize.space_out.
-        self._splitting_wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, **limit)
-        self._wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, no_pretokenization=True, **limit)
+        self._splitting_wordpiece = self._fast_wordpiece() if self._splits_words else None
+
+    def _fast_wordpiece(self, **arguments):
+        limit = self.max_characters_per_word * _MAX_BYTES_PER_CHARACTER
+        return tf_text.FastWordpieceTokenizer(
+            self.vocabulary, token_out_type=tf.int32, max_bytes_per_word=limit, **arguments
+        )
 
     @classmethod
     def from_directory(cls, directory: str, do_lower_case: bool | None = None, **arguments) -> "BertTokenizer":
@@ -114,7 +121,7 @@ class BertTokenizer(tf.Module):
             tokenizer.tokenize(["A text.", "Another text."])  # the ids of each
         """
         strings, is_one = as_batch(strings)
-        if not self.special_tokens_in_text:
+        if not self._cuts_out_special_pieces():
             ids = self._tokenize_text(strings)
         else:
             parts = special_tokens.split(strings, self._special_ids)
@@ -174,7 +181,7 @@ class BertTokenizer(tf.Module):
             DataError: an item is no string.
         """
         strings, is_one = as_batch(strings)
-        if not self.special_tokens_in_text:
+        if not self._cuts_out_special_pieces():
             ids_and_spans = self._tokenize_text_with_offsets(strings)
         else:
             parts = special_tokens.split(strings, self._special_ids)
@@ -220,6 +227,23 @@ class BertTokenizer(tf.Module):
         pieces = self.pieces(keep(ids, ids.flat_values != self.pad_id))
         text = tf.strings.unsorted_segment_join(pieces.flat_values, row_ids(pieces.row_splits), pieces.nrows(), " ")
         return tf.strings.regex_replace(text, " ##", "")
+
+    def readable(self, pieces):
+        """Joins pieces to readable texts; see pipelines.wordpiece.detokenizing.
+
+        Args:
+            pieces: RaggedTensor of string [B, (pieces)], without special pieces.
+
+        Returns:
+            string [B].
+        """
+        return detokenizing.detokenize(pieces)
+
+    def _verify(self, do_lower_case, name):
+        casing.verify(self.vocabulary, do_lower_case, name)
+
+    def _cuts_out_special_pieces(self):
+        return self.special_tokens_in_text
 
     def _tokenize_text(self, strings):
         """Tokenizes each string by the fastest exact method for it; most strings of most corpora are plain."""

@@ -68,12 +68,7 @@ def _word_splitter(do_lower_case):
 def count_words(
     text_batches: Iterable, do_lower_case: bool, max_distinct_words: int = MAX_DISTINCT_WORDS
 ) -> WordCounts:
-    """Counts the words of a text.
-
-    If there are more than max_distinct_words distinct words, the function drops rare words. It drops words seen once,
-    then words seen at most twice, and so on until half of the room is free. A frequent word loses at most the
-    occurrences before it became frequent; num_dropped bounds the loss. The result is the same for the same text in the
-    same order.
+    """Counts the words of a text; see bounded_counts.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.
@@ -83,8 +78,26 @@ def count_words(
     Returns:
         WordCounts.
     """
+    return bounded_counts(word_batches(text_batches, do_lower_case), max_distinct_words)
+
+
+def bounded_counts(batches: Iterable[list[bytes]], max_distinct_words: int = MAX_DISTINCT_WORDS) -> WordCounts:
+    """Counts words in bounded memory.
+
+    If there are more than max_distinct_words distinct words, the function drops rare words. It drops words seen once,
+    then words seen at most twice, and so on until half of the room is free. A frequent word loses at most the
+    occurrences before it became frequent; num_dropped bounds the loss. The result is the same for the same words in the
+    same order.
+
+    Args:
+        batches: iterable of lists of words.
+        max_distinct_words: the most distinct words in memory.
+
+    Returns:
+        WordCounts.
+    """
     words, num_words, num_dropped = collections.Counter(), 0, 0
-    for batch in word_batches(text_batches, do_lower_case):
+    for batch in batches:
         words.update(batch)
         num_words += len(batch)
         least = 0

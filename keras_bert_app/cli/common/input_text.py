@@ -29,6 +29,16 @@ def checked_files(input_files: Sequence[str], input_format: str) -> list[str]:
     return expand_files(input_files)
 
 
+def format_for(input_format: str, tokenizer: str) -> str:
+    """The format of the text of a tokenizer: "symbols" instead of "auto" for symbols.
+
+    Args:
+        input_format: str. The value of --input_format.
+        tokenizer: str. One of choices.TOKENIZERS.
+    """
+    return "symbols" if tokenizer == "symbols" and input_format == "auto" else input_format
+
+
 def check_sample_megabytes(value: float) -> None:
     """Checks the value of --sample_megabytes.
 

@@ -11,10 +11,13 @@ from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, parse_vocabulary
+from pipelines.wordpiece.vocabulary_checks import SPACES, check_symbols
 
 _MAX_BYTES = 100_000_000  # The largest tokenizer.json of a BERT, the multilingual one, has 3 MB.
 _CONFIG, _TOKENIZER, _VOCABULARY = "tokenizer_config.json", "tokenizer.json", "vocab.txt"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend")
+# Kind of tokenizer -> the type of its model in tokenizer.json.
+_MODELS = {"wordpiece": "WordPiece", "symbols": "WordLevel"}
 _CUT_AS_BERT = "text is cut here as google-research/bert cuts it"
 
 
@@ -40,13 +43,16 @@ def read(
         UserError: A file is damaged, or two files contradict each other.
     """
     settings, tokenizer = (_read_optional(directory, name) for name in (_CONFIG, _TOKENIZER))
-    vocabulary = _read_vocabulary(directory, tokenizer)
+    vocabulary = _read_vocabulary(directory, tokenizer, _MODELS[config.tokenizer])
     pieces = parse_vocabulary(vocabulary or b"")[0]
     if len(pieces) > config.vocab_size:
         raise UserError(
             f"{directory}: the vocabulary has {len(pieces):,} pieces, but config.json has vocab_size "
             f"{config.vocab_size:,}; the files are of two models"
         )
+    if config.tokenizer == "symbols":
+        check_symbols(pieces, f"of {directory}")
+        return vocabulary, False, True, {}
     sources = {
         _CONFIG: settings.get("do_lower_case"),
         _TOKENIZER: _object(tokenizer, "normalizer").get("lowercase"),
@@ -76,10 +82,7 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
     Raises:
         UserError: transformers could not use this vocabulary.
     """
-    import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
-
-    from pipelines.wordpiece.tokenizer import MAX_CHARACTERS_PER_WORD
+    from tokenizers import processors
 
     pieces, faults = parse_vocabulary(vocabulary)
     if faults:
@@ -87,12 +90,7 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
             f"the vocabulary cannot be written for transformers: {'; '.join(faults[:3])}; check_vocab says more"
         )
     ids = {piece: i for i, piece in enumerate(pieces)}
-    tokenizer = tokenizers.Tokenizer(
-        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS_PER_WORD)
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=config.do_lower_case)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
+    tokenizer = _of_symbols(ids) if config.tokenizer == "symbols" else _of_pieces(ids, config.do_lower_case)
     is_gpt = config.architecture == "gpt"
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0" if is_gpt else "[CLS]:0 $A:0 [SEP]:0",  # a GPT continues its text
@@ -120,6 +118,32 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
         storage.write_whole(os.path.join(directory, name), content)
 
 
+def _of_pieces(ids, do_lower_case):
+    """BERT's tokenizer without its special pieces, as transformers' object."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    from pipelines.wordpiece.tokenizer import MAX_CHARACTERS_PER_WORD
+
+    tokenizer = tokenizers.Tokenizer(
+        models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS_PER_WORD)
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _of_symbols(ids):
+    """The tokenizer of symbols with spaces between them, as transformers' object."""
+    import tokenizers
+    from tokenizers import models, pre_tokenizers
+
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(f"[{SPACES}]+"), "removed")
+    return tokenizer
+
+
 def _read_optional(directory, name):
     path = f"{directory}/{name}"
     return read_json(path, _MAX_BYTES, directory) if storage.is_file(path) else {}
@@ -131,24 +155,27 @@ def _object(values, key):
     return value if isinstance(value, dict) else {}
 
 
-def _read_vocabulary(directory, tokenizer):
+def _read_vocabulary(directory, tokenizer, model_type):
     """Returns the bytes of the vocabulary from vocab.txt and tokenizer.json, or None."""
     path = f"{directory}/{_VOCABULARY}"
     vocabulary = read_whole(path, _MAX_BYTES, directory) if storage.is_file(path) else None
     if _object(tokenizer, "model").get("vocab"):
-        vocabulary = _agreed(directory, vocabulary, _vocabulary_of(directory, _object(tokenizer, "model")))
+        vocabulary = _agreed(directory, vocabulary, _vocabulary_of(directory, _object(tokenizer, "model"), model_type))
     return vocabulary
 
 
-def _vocabulary_of(directory, model):
+def _vocabulary_of(directory, model, model_type):
     """Makes the bytes of a vocab.txt for the model in tokenizer.json.
 
     transformers strips white space from every piece. Google's Chinese vocabulary thus gets an empty piece. No text can
     contain the empty piece, and vocab.txt cannot store it, so this function names it [unusedN].
     """
     path, vocab = f"{directory}/{_TOKENIZER}", model["vocab"]
-    if model.get("type", "WordPiece") != "WordPiece" or not isinstance(vocab, dict):
-        raise UserError(f"{path}: its model is a {str(model.get('type'))[:30]!r}; only WordPiece is BERT's tokenizer")
+    if model.get("type", model_type) != model_type or not isinstance(vocab, dict):
+        raise UserError(
+            f"{path}: its model is a {str(model.get('type'))[:30]!r}; expected {model_type}; only WordPiece is BERT's "
+            "tokenizer"
+        )
     pieces = {i: piece for piece, i in vocab.items() if type(i) is int}
     if len(pieces) != len(vocab) or set(pieces) != set(range(len(vocab))):
         raise UserError(

@@ -16,7 +16,6 @@ from keras_bert_app.drawing.alignments import draw_alignments
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import TRANSFORMER, Decoder
-from keras_bert_app.runs.shared_tokenizer import TwoVocabularies
 from keras_bert_app.tasks import intervals, objectives, sampling
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families import text_scores
@@ -93,8 +92,8 @@ def featurize(
         features.target_splits = np.concatenate([[0], np.cumsum([len(ids) for ids in targets])]).astype(np.int64)
     features.for_decode = {
         "vocabulary": writer.vocabulary,
+        "writer": writer,
         "source_vocabulary": tokenizer.vocabulary,
-        "end_id": writer.sep_id,
     }
     return features
 
@@ -105,7 +104,7 @@ def target_tokenizer(tokenizer):
     Args:
         tokenizer: the result of runs.shared_tokenizer.run_tokenizer.
     """
-    return tokenizer.target if isinstance(tokenizer, TwoVocabularies) else tokenizer
+    return getattr(tokenizer, "target", tokenizer)
 
 
 def texts(examples: Sequence[Example]) -> list[str]:
@@ -196,11 +195,11 @@ def decode(
     Returns:
         list of dicts with text (the best text), texts (the K best texts, best first) and scores (their scores).
     """
-    vocabulary, end_id = (features.for_decode[name] for name in ("vocabulary", "end_id"))
+    writer = features.for_decode["writer"]
     flat = np.concatenate([entry["ids"] for entry in logits])
     decoded = []
     for start in range(0, len(flat), _TEXTS_PER_CALL):
-        batch = texts_of_ids(tf.constant(flat[start : start + _TEXTS_PER_CALL]), tf.constant(vocabulary), end_id)
+        batch = texts_of_ids(tf.constant(flat[start : start + _TEXTS_PER_CALL]), writer)
         decoded += [text.decode() for text in batch.numpy()]
     predictions, rest = [], iter(decoded)
     for entry in logits:

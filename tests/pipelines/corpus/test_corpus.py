@@ -249,7 +249,7 @@ def test_an_existing_corpus_is_not_overwritten(tmp_path):
         ({"documents": [], "input_files": ["x"]}, "got input_files and documents"),
         ({"documents": [], "num_shards": 0}, "num_shards is 0"),
         ({"documents": [], "holdout_fraction": 1.0}, "holdout_fraction is 1.0"),
-        ({"documents": [], "dedup": "fuzzy"}, "expected one of exact, near, none"),
+        ({"documents": [], "dedup": "fuzzy"}, "expected one of auto, exact, near, none"),
         ({"documents": [], "seed": 1.5}, "seed is 1.5"),
         ({"documents": [], "input_format": "xml"}, "input_format is 'xml'"),
     ],

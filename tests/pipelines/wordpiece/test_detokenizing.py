@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.wordpiece.detokenizing import detokenize, texts_of_ids
+from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,6 @@ def test_a_text_gets_the_spaces_that_most_texts_have(pieces, text):
 
 
 def test_a_row_of_ids_ends_at_its_first_end():
-    vocabulary = tf.constant(["[PAD]", "a", "##b", "[SEP]"])
-    ids = tf.constant([[1, 2, 3, 1], [1, 1, 1, 1], [3, 1, 1, 0], [2, 1, 0, 0]])
-    assert texts_of_ids(ids, vocabulary, 3).numpy().tolist() == [b"ab", b"a a a a", b"", b"b a"]
+    tokenizer = BertTokenizer(b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n")
+    ids = tf.constant([[5, 6, 3, 5], [5, 5, 5, 5], [3, 5, 5, 0], [6, 5, 0, 0]])
+    assert texts_of_ids(ids, tokenizer).numpy().tolist() == [b"ab", b"a a a a", b"", b"b a"]
