@@ -1,5 +1,6 @@
 """--init_vectors: the word embeddings of a run begin with the vectors of a file, and unknown pieces follow a policy."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -7,7 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.lstm_config import LstmConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import vector_start
 from keras_bert_app.vectors.static.word_vector_files import write_word_vectors
 from pipelines.data_error import DataError
 from tests.tasks.conftest import BAD, CONFIG, GOOD, VOCABULARY, at_start, launched, newest, weights_of
@@ -116,6 +120,17 @@ def test_vectors_that_do_not_fit_are_refused_before_a_run_begins(table_dir, tmp_
     with pytest.raises((UserError, DataError), match=message):
         at_start("run", {"data_dir": table_dir, **wanted}, START)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_of_characters_has_no_table_for_vectors_unless_its_head_has_one(tmp_path):
+    path = str(tmp_path / "v.txt")
+    write_word_vectors(path, ["fine"], np.ones((1, 4)))
+    model = LstmConfig.of_size("elmo_tiny", vocab_size=17)
+    run = FinetuningConfig(task="sst-2", init_vectors=path)
+    with pytest.raises(UserError, match="makes the vectors of pieces from characters .* with --token_vector_size"):
+        vector_start.read(run, model)
+    with_table = dataclasses.replace(run, token_vector_size=4, bilstm_units=3)
+    assert vector_start.read(with_table, model).vectors.shape == (1, 4)
 
 
 def test_vectors_and_weights_contradict_each_other_unless_only_the_shape_is_taken(

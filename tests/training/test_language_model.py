@@ -87,9 +87,10 @@ def test_a_run_learns_and_reports_its_perplexity_beside_both_baselines(shards, m
     assert weights.config.architecture == "gpt" and "encoder 16" in lines[0]
 
 
-def test_a_run_resumes_bit_for_bit(training_shards, make_workdir):
+@pytest.mark.parametrize("changes", [{}, {"max_seq_length": 32, "length_ramp_steps": 4, "deterministic": True}])
+def test_a_run_resumes_bit_for_bit(changes, training_shards, make_workdir):
     model = WITH_DROPOUT.replace(architecture="gpt", num_hidden_layers=1)
-    whole = make_workdir("whole", model, EVERY_CAUSAL_STEP)
+    whole = make_workdir("whole", model, dataclasses.replace(EVERY_CAUSAL_STEP, **changes))
     train(whole, training_shards)
     part = f"{whole}-1"
     shutil.copytree(whole, part)
@@ -99,15 +100,20 @@ def test_a_run_resumes_bit_for_bit(training_shards, make_workdir):
     assert_same(part, whole)
 
 
-def test_two_replicas_give_the_weights_of_one(training_shards, make_workdir):
-    run = dataclasses.replace(EVERY_CAUSAL_STEP, save_checkpoints_steps=STEPS)
-    weights = []
-    for name, strategy in (("one", None), ("two", two_replicas())):
-        workdir = make_workdir(name, GPT, run)
+def test_two_replicas_and_parts_of_a_batch_give_the_weights_of_one(training_shards, make_workdir):
+    run, weights = dataclasses.replace(EVERY_CAUSAL_STEP, save_checkpoints_steps=STEPS), []
+    cases = (
+        ("one", run, None),
+        ("two", run, two_replicas()),
+        ("parts", dataclasses.replace(run, gradient_accumulation_steps=4), None),
+    )
+    for name, case, strategy in cases:
+        workdir = make_workdir(name, GPT, case)
         train(workdir, training_shards, strategy)
         weights.append(load.load_weights(workdir)[0].tensors)
-    for path, tensor in weights[0].items():
-        np.testing.assert_allclose(weights[1][path], tensor, atol=1e-6, err_msg=path)
+    for other in weights[1:]:
+        for path, tensor in weights[0].items():
+            np.testing.assert_allclose(other[path], tensor, atol=1e-6, err_msg=path)
 
 
 @pytest.mark.parametrize(
