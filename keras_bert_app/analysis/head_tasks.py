@@ -107,7 +107,7 @@ class MaskedLM:
     def __init__(self, subject: encoders.Subject, options: Options):
         self.model, self.subject_name, self.origin = subject.model, subject.name, subject.origin
         sentences, documents = input_texts.corpus_sentences(
-            options.input_file, options.most_sentences(_DEFAULT_SENTENCES)
+            options.input_file, options.most_sentences(_DEFAULT_SENTENCES), subject.tokenizer.kind
         )
         length = min(_ROW_LENGTH, subject.config.max_position_embeddings)
         texts, numbers, left_out = input_texts.encodable(subject, sentences, length - 2)

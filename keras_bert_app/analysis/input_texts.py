@@ -73,7 +73,7 @@ def cut(tokenizer: BertTokenizer, texts: list[str]) -> list[Text]:
     return result
 
 
-def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list[int]]:
+def corpus_sentences(path: str, max_sentences: int = 0, tokenizer: str = "wordpiece") -> tuple[list[str], list[int]]:
     """Reads the sentences of text files in any format that prepare_corpus reads.
 
     The lines of a plain text are split into sentences.
@@ -81,6 +81,7 @@ def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list
     Args:
         path: str. A file, a directory of files or a pattern.
         max_sentences: int. How many sentences to read; 0 for all.
+        tokenizer: str. The kind of the model's tokenizer. The lines of symbols are not split.
 
     Returns:
         (list of str, list of int): the sentences, and the document of each. A document is a line, or a block between
@@ -90,7 +91,9 @@ def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list
         UserError, DataError: the file cannot be read, or it has no sentence.
     """
     sentences, documents = [], []
-    for number, document in enumerate(read_documents(expand_files([path]))):
+    for number, document in enumerate(
+        read_documents(expand_files([path]), "symbols" if tokenizer == "symbols" else "auto")
+    ):
         sentences += document
         documents += [number] * len(document)
         if max_sentences and len(sentences) >= max_sentences:

@@ -60,7 +60,7 @@ def find(subject: Subject, path: str, words: Sequence[str], max_sentences: int, 
         UserError: the file contains a word less than FEWEST times, or no text can contain the word.
     """
     _check_words(subject, words)
-    sentences, documents = input_texts.corpus_sentences(path, max_sentences)
+    sentences, documents = input_texts.corpus_sentences(path, max_sentences, subject.tokenizer.kind)
     words_by_key = {_key(subject, word): word for word in words}
     has_word = _which_have_words(subject, sentences, words, words_by_key)
     others = np.flatnonzero(~has_word)

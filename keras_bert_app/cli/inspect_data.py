@@ -86,6 +86,7 @@ def _checked_run() -> PretrainingConfig | None:
     if not _WORKDIR.value:
         app.required("vocab_file")
         run = PretrainingConfig(**wanted)
+        config_flags.check_casing_flag(_TOKENIZER.value)
         pieces = load_vocabulary(_VOCAB_FILE.value)
         vocabulary_checks.verify(pieces, _TOKENIZER.value, _DO_LOWER_CASE.value, _VOCAB_FILE.value)
         for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):

@@ -15,7 +15,7 @@ import time
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, output_files, written_places
+from keras_bert_app.cli.common import app, config_flags, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import Progress, ReadingProgress
 from keras_bert_app.vectors.static.learning_options import LearningOptions
@@ -84,6 +84,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _check_source():
+    config_flags.check_casing_flag(_TOKENIZER.value)
     if _TOKENIZER.value == "symbols" and not _VOCAB_FILE.value:
         raise UserError("--tokenizer=symbols: needs --vocab_file; learn_vocab --tokenizer=symbols makes one")
     if bool(_INPUT_FILES.value) == bool(_CORPUS_DIR.value):

@@ -10,7 +10,7 @@ The same text therefore gives the same vocabulary. Memory holds the sample and a
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, output_files, written_places
+from keras_bert_app.cli.common import app, config_flags, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines.choices import FORMATS, TOKENIZERS
 from pipelines.text.readers import ReaderCounts
@@ -28,7 +28,9 @@ _VOCAB_SIZE = flags.DEFINE_integer(
 )
 _MIN_COUNT = flags.DEFINE_integer("min_count", 1, "The fewest occurrences of a symbol.", lower_bound=1)
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
-_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "MB of whole documents to learn from; 0: all.")
+_SAMPLE_MEGABYTES = flags.DEFINE_float(
+    "sample_megabytes", 200, "MB of whole documents to learn from; 0: all. Of symbols all."
+)
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 written_places.define_overwrite()
 
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> None:
     output_files.make_place_for(vocab_file, "vocab_file")
     written_places.check_new([vocab_file], "vocab_file")
     documents = input_text.documents_of(
-        files, input_format, _TEXT_FIELD.value, ReaderCounts(), _SAMPLE_MEGABYTES.value, _SEED.value
+        files, input_format, _TEXT_FIELD.value, ReaderCounts(), _sample_megabytes(is_symbols), _SEED.value
     )
     counted = (_write_symbols if is_symbols else _write_pieces)(documents, vocab_file, len(files))
     if counted.num_dropped:
@@ -61,10 +63,14 @@ def main(arguments: list[str]) -> None:
 
 def _check_flags_of_tokenizer(is_symbols):
     """Raises UserError for a flag that the tokenizer does not read."""
-    unread = "do_lower_case" if is_symbols else "min_count"
-    if flags.FLAGS[unread].present:
-        reason = "symbols stay as they are" if is_symbols else "counts symbols, with --tokenizer=symbols"
-        raise UserError(f"--{unread}={flags.FLAGS[unread].value}: {reason}; leave it out")
+    config_flags.check_casing_flag(_TOKENIZER.value)
+    if not is_symbols and flags.FLAGS["min_count"].present:
+        raise UserError(f"--min_count={_MIN_COUNT.value}: counts symbols; leave it out, or give --tokenizer=symbols")
+
+
+def _sample_megabytes(is_symbols):
+    """The value of --sample_megabytes; by default all symbols are counted, because counting is fast."""
+    return 0 if is_symbols and not flags.FLAGS["sample_megabytes"].present else _SAMPLE_MEGABYTES.value
 
 
 def _write_symbols(documents, vocab_file, num_files):
@@ -72,7 +78,7 @@ def _write_symbols(documents, vocab_file, num_files):
     from pipelines.wordpiece.symbol_counting import count_symbols, learn_from_symbols
 
     counted = count_symbols(documents)
-    vocabulary = learn_from_symbols(counted.counts, _VOCAB_SIZE.value, _MIN_COUNT.value)
+    vocabulary = learn_from_symbols(counted, _VOCAB_SIZE.value, _MIN_COUNT.value)
     write_vocabulary(vocabulary.pieces, vocab_file)
     num_symbols = len(vocabulary.pieces) - len(SPECIAL_PIECES)
     print(

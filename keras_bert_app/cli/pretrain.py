@@ -136,11 +136,22 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
         _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
     if _VOCAB_FILE.value:
         _verify(load_vocabulary(_VOCAB_FILE.value), model_config, _VOCAB_FILE.value)
-    if model_config.tokenizer == "symbols" and run.input_format == "auto":
-        run = dataclasses.replace(run, input_format="symbols")
+    run = _with_format(run, model_config.tokenizer)
     if run.lexicon_file and not storage.exists(run.lexicon_file):
         raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
     return model_config, run, vocabulary, initial
+
+
+def _with_format(run, tokenizer):
+    """The run with the format of its tokenizer's text. Raises UserError for flags without a meaning for symbols."""
+    if tokenizer != "symbols":
+        return run
+    config_flags.check_casing_flag(tokenizer)
+    if run.input_format not in ("auto", "symbols"):
+        raise UserError(
+            f"--input_format={run.input_format}: would change lines of symbols; leave it out, also for JSON lines"
+        )
+    return dataclasses.replace(run, input_format="symbols")
 
 
 def _verify(pieces, config, name):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from absl import flags
 
-from keras_bert_app.cli.common import app
+from keras_bert_app.cli.common import app, config_flags
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.terminal import text_columns
 from pipelines import storage
@@ -52,6 +52,7 @@ def main(texts: list[str]) -> None:
             else 'no text was given; write it after the flags: tokenize --vocab_file=FILE "a text", or give '
             "--input_file=FILE (- for standard input)"
         )
+    config_flags.check_casing_flag(_TOKENIZER.value)
     load_vocabulary(vocab_file)
     if _INPUT_FILE.value not in ("", "-") and not storage.is_remote(_INPUT_FILE.value):
         with open_text(_INPUT_FILE.value):  # reports a wrong name before TensorFlow loads

@@ -8,7 +8,6 @@ from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.modeling import text_generation
 from keras_bert_app.modeling.text_generation import Generation, Sampling
 from pipelines.wordpiece.detokenizing import pieces_of_ids
-from pipelines.wordpiece.symbols import SymbolTokenizer
 
 # A continuation that begins with such a piece follows the prompt without a space.
 _JOINED = r"##.*|[.,!?;:%)\]}'’”»。，、！？；：…》」』）】]|[\p{Han}\p{Hiragana}\p{Katakana}].*"
@@ -119,6 +118,6 @@ class Continuation:
         pieces = pieces_of_ids(ids, self._vocabulary, self._tokenizer.sep_id, lengths[:, None])
         first = tf.concat([pieces, tf.fill([tf.shape(ids)[0], 1], ".")], axis=1)[:, :1].flat_values
         is_joined = tf.strings.regex_full_match(first, _JOINED)
-        if isinstance(self._tokenizer, SymbolTokenizer):
+        if self._tokenizer.kind == "symbols":
             is_joined = pieces.row_lengths() == 0  # every symbol is a word
         return tf.strings.join([tf.where(is_joined, "", " "), self._tokenizer.readable(pieces)])

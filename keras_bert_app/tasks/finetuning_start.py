@@ -31,6 +31,7 @@ from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from keras_bert_app.vectors.static.word_vector_files import WordVectors
 from pipelines.wordpiece.vocabulary import checked_pieces, read_bytes
+from pipelines.wordpiece.vocabulary_checks import check_symbols
 
 
 def launch(
@@ -182,7 +183,9 @@ def _tokenizer(existing, run, vocabulary, model_config):
             "--target_vocab_file"
         )
     content = read_bytes(run.target_vocab_file)
-    checked_pieces(content, run.target_vocab_file)
+    pieces = checked_pieces(content, run.target_vocab_file)
+    if model_config.tokenizer == "symbols":
+        check_symbols(pieces, run.target_vocab_file)
     return run_tokenizer(vocabulary, model_config, content), content
 
 

@@ -24,6 +24,7 @@ from keras_bert_app.tasks import registry, results
 from keras_bert_app.tasks.labelled_data import drawn_examples
 from keras_bert_app.training import pretraining_start, strategies
 from pipelines import storage
+from pipelines.wordpiece.vocabulary_checks import split_symbols
 
 # Texts in one document. All texts in a row of masked LM come from one document.
 _TEXTS_A_DOCUMENT = 50
@@ -81,7 +82,7 @@ def tuned(
     existing = ExistingRun.read(workdir)
     task = registry.find(run.task).bound(run)
     examples = drawn_examples(task.read_split(run.data_dir, "train", task.settled(run)), task, run)
-    texts = _documents(task.family.texts(examples))
+    texts = _documents(task.family.texts(examples), model_config.tokenizer)
     made_from = _made_from(run, model_config, vocabulary, initial, texts)
     if existing.is_started:
         _check_made_from(directory, made_from)
@@ -108,7 +109,7 @@ def _pretraining(directory, run, model_config, initial):
     """The PretrainingConfig of the tuning: masked LM for a BERT, the next piece for a GPT."""
     return PretrainingConfig(
         input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
-        input_format="sentences",
+        input_format="symbols" if model_config.tokenizer == "symbols" else "sentences",
         language_model=model_config.language_model,
         sentence_objective="none",
         num_train_steps=run.mlm_tuning_steps,
@@ -145,11 +146,12 @@ def _check_made_from(directory, made_from):
         )
 
 
-def _documents(texts):
+def _documents(texts, tokenizer):
     """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT texts."""
+    split = split_symbols if tokenizer == "symbols" else str.split
     lines = []
     for number, text in enumerate(texts):
         if number and number % _TEXTS_A_DOCUMENT == 0:
             lines.append("")
-        lines.append(" ".join(text.split()))
+        lines.append(" ".join(split(text)))
     return "".join(f"{line}\n" for line in lines)

@@ -29,8 +29,8 @@ def keep_apart(workdir: str, manifests: Mapping[str, dict]) -> None:
         workdir: the work directory.
         manifests: the manifest of each corpus, by directory.
     """
-    if len(manifests) < 2:
-        return
+    if len(manifests) < 2 or all(manifest.get("input_format") == "symbols" for manifest in manifests.values()):
+        return  # lines of symbols repeat without a copy of a text
     digests = [shard["sha256"] for manifest in manifests.values() for s in SPLITS for shard in manifest[s]["shards"]]
     source = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
     kept = _manifest(workdir)

@@ -34,6 +34,11 @@ def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> li
     """
     lines = []
     for directory, manifest in manifests.items():
+        if tokenizer.kind == "symbols" and (input_format := manifest.get("input_format")) != "symbols":
+            lines.append(
+                f"{directory}: was prepared with --input_format={input_format}, so equal documents were dropped, and "
+                "lines may have been split; prepare symbols with --input_format=symbols"
+            )
         sentences, size = [], 0
         for record in tf.data.TFRecordDataset(shard_paths(directory, manifest, "train")).as_numpy_iterator():
             sentences += record[: _SAMPLE_BYTES - size].decode("utf-8", "ignore").split("\n")

@@ -127,9 +127,7 @@ def _read_text(tasks, sources, staged, reader, progress, log):
         runs, counts = corpus_reading.read_sources_as_task(sources, staged.spool, reader, progress)
     else:
         runs, counts = corpus_reading.read_tasks(tasks, staged.spool, reader, progress, log)
-    if reader.input_format != "symbols":
-        runs = _with_pairs_in_training(runs, counts, staged)
-    return runs, counts
+    return _with_text_in_training(runs, counts, staged, reader.input_format == "symbols"), counts
 
 
 def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
@@ -204,6 +202,8 @@ def check_arguments(
         DataError: an argument is unusable, or output_dir holds a corpus.
     """
     check_format(input_format)
+    if input_format == "symbols" and segmenter != "none":
+        raise DataError(f"segmenter is {segmenter!r}: would cut symbols; leave it out, or give another input_format")
     segmentation.check_segmenter(segmenter)
     if num_shards is not None and not 1 <= num_shards <= 99_999:
         raise DataError(f"num_shards is {num_shards}; expected 1 to 99999; leave it out for the default")
@@ -218,17 +218,23 @@ def check_arguments(
     refuse_corpus(output_dir, shards.REPORTS)
 
 
-def _with_pairs_in_training(runs, counts, staged):
-    """Moves the held-out runs to training if only held-out documents have two or more sentences.
+def _with_text_in_training(runs, counts, staged, is_symbols):
+    """Moves the held-out runs to training if only held-out documents have two or more sentences, or a line of symbols.
 
-    Returns {split: list of Run}. Raises DataError if no document has two sentences.
+    Returns {split: list of Run}. Raises DataError if no document has them.
     """
-    has_pairs = {
-        split: any((entries["sentences"] > 1).any() for entries in spool.Spool(runs[split]).whole("entries"))
+    least = 1 if is_symbols else 2
+    has_text = {
+        split: any((entries["sentences"] >= least).any() for entries in spool.Spool(runs[split]).whole("entries"))
         for split in runs
     }
-    if not any(has_pairs.values()):
+    if not any(has_text.values()):
         discard(staged)
+        if is_symbols:
+            raise DataError(
+                f"no symbol in {counted(counts.files, 'file')}; expected lines of symbols with spaces between them, or "
+                "JSON lines with such lines in the field text_field"
+            )
         raise DataError(
             f"no document with two sentences in {counted(counts.files, 'file')}, "
             f"{counted(counts.documents, 'document')}, {counted(counts.sentences, 'sentence')}; expected documents "
@@ -236,7 +242,7 @@ def _with_pairs_in_training(runs, counts, staged):
             "check the files and input_format (with input_format paragraphs or documents, the reader splits lines into "
             "sentences)"
         )
-    return runs if has_pairs["train"] else {"train": runs["train"] + runs["heldout"], "heldout": []}
+    return runs if has_text["train"] else {"train": runs["train"] + runs["heldout"], "heldout": []}
 
 
 def _drop_duplicates(train, heldout, dedup, log):

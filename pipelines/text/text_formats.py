@@ -10,9 +10,9 @@ Formats:
     jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
     wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
         the title. Section headings look like short paragraphs and stay.
-    symbols: one line of symbols a line, and a blank line between documents. In a JSON file each line is a document: an
-        object whose named field has the lines of symbols, as a list of strings or as one string with line feeds. The
-        reader keeps these lines unchanged.
+    symbols: one line of symbols a line, and a blank line between documents. In a file that "auto" takes for jsonl each
+        line is a document: an object whose named field has the lines of symbols, as a list of strings or as one string
+        with line feeds. The reader keeps these lines unchanged.
     auto: the name and the first DETECTION_BYTES of each file decide, by the first rule that applies:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
         wikiextractor, if the first line starts with "<doc ";
@@ -33,6 +33,8 @@ from pipelines.text.text_files import ReaderCounts, readable
 from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
 
 DETECTION_BYTES = 1 << 20
+_JSON_SYMBOLS = "symbols in JSON"
+_MARK = b"\xef\xbb\xbf"  # the byte order mark
 _SAMPLE_BYTES = 1 << 17  # the amount of text in which the detection counts sentences
 _LEAST_SHARE_OF_PARAGRAPHS = 1 / 3  # share of the text in lines of several sentences
 MAX_RECORD_BYTES = 1 << 24  # the limit of a JSON record
@@ -106,12 +108,14 @@ def open_paragraphs(
         input_format = detection.format
         if report:
             report(path, detection)
-    is_json = input_format == "jsonl" or input_format == "symbols" and _is_json_name(path)
-    lines = read_lines(stream, path, counts, MAX_RECORD_BYTES if is_json else MAX_LINE_BYTES, strict, head)
     if input_format == "symbols":
-        input_format = "jsonl" if is_json else "sentences"
-        return False, _PARSERS[input_format](lines, path, text_field, counts)
-    return input_format != "sentences", _PARSERS[input_format](lines, path, text_field, counts)
+        with readable(path):
+            head = stream.read(DETECTION_BYTES)
+        input_format = _JSON_SYMBOLS if _detect_json(path, head.removeprefix(_MARK).lstrip()) else input_format
+    limit = MAX_RECORD_BYTES if input_format in ("jsonl", _JSON_SYMBOLS) else MAX_LINE_BYTES
+    lines = read_lines(stream, path, counts, limit, strict, head)
+    has_lines = input_format in ("sentences", "symbols", _JSON_SYMBOLS)
+    return not has_lines, _PARSERS[input_format](lines, path, text_field, counts)
 
 
 def detect_format(path: str, head: bytes) -> Detection:
@@ -124,26 +128,30 @@ def detect_format(path: str, head: bytes) -> Detection:
     Returns:
         Detection.
     """
-    if _is_json_name(path):
-        return Detection("jsonl", "its name has the ending of a JSON file")
-    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    first_line, newline, _ = head.partition(b"\n")
-    if first_line.startswith(b"<doc "):
+    head = head.removeprefix(_MARK).lstrip()
+    if detection := _detect_json(path, head):
+        return detection
+    if head.startswith(b"<doc "):
         return Detection("wikiextractor", 'it begins with "<doc "')
-    if first_line.startswith(b"{"):
-        try:
-            json.loads(first_line)
-            return Detection("jsonl", "its first line is a JSON object")
-        except (ValueError, RecursionError):
-            if not newline and len(head) > DETECTION_BYTES // 2:  # the record is longer than the head
-                return Detection("jsonl", "its first line begins a JSON object")
     if not _BLANK_LINE.search(head):
         return Detection("documents", "it has no blank line between two others, so each line is a document")
     return _layout_with_blank_lines(head)
 
 
-def _is_json_name(path):
-    return path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json"))
+def _detect_json(path, head):
+    """Returns the Detection of a file of JSON lines, or None for another file."""
+    if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
+        return Detection("jsonl", "its name has the ending of a JSON file")
+    first_line, newline, _ = head.partition(b"\n")
+    if not first_line.startswith(b"{"):
+        return None
+    try:
+        json.loads(first_line)
+        return Detection("jsonl", "its first line is a JSON object")
+    except (ValueError, RecursionError):
+        if not newline and len(head) > DETECTION_BYTES // 2:  # the record is longer than the head
+            return Detection("jsonl", "its first line begins a JSON object")
+    return None
 
 
 def _layout_with_blank_lines(head):
@@ -234,21 +242,38 @@ def _parse_jsonl(lines, path, text_field, counts):
         yield None
 
 
-def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) -> bytes:
+def _parse_symbols(lines, path, text_field, counts):
+    for _, text, _ in lines:
+        yield text.strip() or None  # other white space than ASCII's is part of a symbol
+
+
+def _parse_symbols_jsonl(lines, path, text_field, counts):
+    for number, line, part in lines:
+        counts.bad_records += part == 1
+        if part or not line.strip():
+            continue
+        for text in json_text(line, f"{path}:{number}", text_field, counts, has_lists=True).split(b"\n"):
+            for piece, _ in line_pieces(text, MAX_LINE_BYTES):
+                yield piece.strip()
+        yield None
+
+
+def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts, has_lists: bool = False) -> bytes:
     """Returns the text in the named field of a line of JSON.
 
     Args:
         line: bytes. The line.
         place: str. The file and line number, for messages.
-        text_field: str. The name of the field. A list of strings has the lines of the text.
+        text_field: str. The name of the field.
         counts: ReaderCounts. A lone surrogate becomes U+FFFD and counts as a line of invalid UTF-8.
+        has_lists: bool. Whether the field may have the lines of the text as a list of strings.
 
     Returns:
         bytes. UTF-8.
 
     Raises:
-        DataError: the line is not a JSON object, or the field is missing or neither a string nor a list of strings.
-            The message names the place.
+        DataError: the line is not a JSON object, or the field is missing or has another type. The message names the
+            place.
     """
     try:
         record = json.loads(line)
@@ -262,10 +287,11 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) ->
             "give the name of the field that holds the text as --text_field"
         )
     text = record[text_field]
-    if isinstance(text, list) and all(isinstance(line, str) for line in text):
+    if has_lists and isinstance(text, list) and all(isinstance(line, str) for line in text):
         text = "\n".join(text)
     if not isinstance(text, str):
-        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; expected a string, or a list of strings")
+        expected = "expected a string" + ", or a list of strings" * has_lists
+        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; {expected}")
     if _SURROGATES.search(text):
         text = _SURROGATES.sub("\ufffd", text)
         counts.invalid_utf8_lines += 1
@@ -302,6 +328,8 @@ def _parse_wikiextractor(lines, path, text_field, counts):
 
 _PARSERS = {
     "sentences": _parse_sentences,
+    "symbols": _parse_symbols,
+    _JSON_SYMBOLS: _parse_symbols_jsonl,
     "paragraphs": _parse_paragraphs,
     "documents": _parse_documents,
     "jsonl": _parse_jsonl,

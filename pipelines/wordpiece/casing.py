@@ -88,6 +88,26 @@ def from_configuration(directory: str) -> bool:
     Raises:
         DataError: none of these files has do_lower_case.
     """
+    for configuration in _configurations(directory):
+        if isinstance(configuration.get("do_lower_case"), bool):
+            return configuration["do_lower_case"]
+    raise DataError(
+        f"{directory}: no {', '.join(_CONFIGURATIONS[:-1])} or {_CONFIGURATIONS[-1]} in it has do_lower_case; "
+        "give do_lower_case=True or False (True for an uncased vocabulary)"
+    )
+
+
+def reads_symbols(directory: str) -> bool:
+    """Returns whether a configuration says that the vocabulary has symbols.
+
+    Args:
+        directory: the directory of the files that from_configuration reads.
+    """
+    return any(configuration.get("tokenizer") == "symbols" for configuration in _configurations(directory))
+
+
+def _configurations(directory):
+    """Yields the content of the configuration files that can be read."""
     for name in _CONFIGURATIONS:
         path = f"{directory}/{name}"
         # The directory may come from a stranger. A path in it may be a pipe, or a file of gigabytes.
@@ -97,12 +117,8 @@ def from_configuration(directory: str) -> bool:
             configuration = json.loads(read_bytes(path))
         except (DataError, ValueError, RecursionError):
             continue
-        if isinstance(configuration, dict) and isinstance(configuration.get("do_lower_case"), bool):
-            return configuration["do_lower_case"]
-    raise DataError(
-        f"{directory}: no {', '.join(_CONFIGURATIONS[:-1])} or {_CONFIGURATIONS[-1]} in it has do_lower_case; "
-        "give do_lower_case=True or False (True for an uncased vocabulary)"
-    )
+        if isinstance(configuration, dict):
+            yield configuration
 
 
 def _has_accents(piece):

@@ -1,7 +1,7 @@
 """Learns the vocabulary of symbols from text: the symbols that occur often enough."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
@@ -39,11 +39,11 @@ def _symbols(text_batches) -> Iterator[list[bytes]]:
         yield [symbol for text in texts for symbol in (text.encode() if isinstance(text, str) else text).split()]
 
 
-def learn_from_symbols(counts: Mapping[str, int], vocab_size: int, min_count: int) -> SymbolVocabulary:
+def learn_from_symbols(counted: WordCounts, vocab_size: int, min_count: int) -> SymbolVocabulary:
     """Makes a vocabulary of the most frequent symbols.
 
     Args:
-        counts: dict of symbol to its number of occurrences.
+        counted: the result of count_symbols.
         vocab_size: the largest number of entries, special pieces included.
         min_count: the fewest occurrences of an entry.
 
@@ -53,6 +53,7 @@ def learn_from_symbols(counts: Mapping[str, int], vocab_size: int, min_count: in
     Raises:
         DataError: there are no symbols, none is frequent enough, or a symbol cannot be an entry.
     """
+    counts = counted.counts
     if not counts:
         raise DataError("learn_vocab: the text holds no symbol; give files with symbols and spaces between them")
     wanted = sorted(
@@ -68,4 +69,4 @@ def learn_from_symbols(counts: Mapping[str, int], vocab_size: int, min_count: in
         if fault := symbol_fault(symbol):
             raise DataError(f"learn_vocab: the symbol {symbol[:60]!r} {fault}")
     covered = sum(counts[symbol] for symbol in wanted)
-    return SymbolVocabulary([*SPECIAL_PIECES, *wanted], len(counts) - len(wanted), 1.0 - covered / sum(counts.values()))
+    return SymbolVocabulary([*SPECIAL_PIECES, *wanted], len(counts) - len(wanted), 1.0 - covered / counted.num_words)

@@ -26,6 +26,7 @@ class SymbolTokenizer(BertTokenizer):
         DataError: the vocabulary is not usable; see BertTokenizer and vocabulary_checks.
     """
 
+    kind = "symbols"
     _splits_words = False
 
     def __init__(self, vocab_file: str | bytes, special_tokens_in_text: bool = False):
@@ -35,6 +36,11 @@ class SymbolTokenizer(BertTokenizer):
             special_tokens_in_text=special_tokens_in_text,
             max_characters_per_word=MAX_BYTES_OF_SYMBOL,
         )
+
+    @classmethod
+    def from_directory(cls, directory: str, do_lower_case: bool | None = None, **arguments) -> "SymbolTokenizer":
+        del do_lower_case  # symbols have no casing
+        return cls(f"{directory}/vocab.txt", **arguments)
 
     def readable(self, pieces):
         return tf.strings.reduce_join(pieces, axis=-1, separator=" ")
@@ -50,6 +56,8 @@ class SymbolTokenizer(BertTokenizer):
         return symbols.with_flat_values(self._ids(symbols.flat_values))
 
     def _tokenize_text_with_offsets(self, strings):
+        # regex_split treats NUL as the end of the string. No entry has NUL or this other control character.
+        strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
         parts, starts, ends = tf_text.regex_split_with_offsets(strings, _SPACES, _SPACES)
         texts = parts.flat_values
         # A part ends where the next part of its string begins.

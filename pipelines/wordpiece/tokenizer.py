@@ -40,6 +40,7 @@ class BertTokenizer(tf.Module):
         DataError: the vocabulary is not usable (the message gives line numbers), or it contradicts the casing.
     """
 
+    kind = "wordpiece"  # one of choices.TOKENIZERS
     _splits_words = True
 
     def __init__(
@@ -80,6 +81,8 @@ class BertTokenizer(tf.Module):
     def from_directory(cls, directory: str, do_lower_case: bool | None = None, **arguments) -> "BertTokenizer":
         """Loads the tokenizer of a directory with vocab.txt and a configuration that gives the casing.
 
+        If config.json has "tokenizer": "symbols", the result is a SymbolTokenizer.
+
         Args:
             directory: a run, the assets of an export, or a published checkpoint of google-research/bert or Hugging
                 Face.
@@ -92,6 +95,10 @@ class BertTokenizer(tf.Module):
         Raises:
             DataError: no configuration gives the casing, or the vocabulary is not usable.
         """
+        if casing.reads_symbols(directory):
+            from pipelines.wordpiece.symbols import SymbolTokenizer  # a subclass of this class
+
+            return SymbolTokenizer(f"{directory}/vocab.txt", **arguments)
         if do_lower_case is None:
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)

@@ -1,6 +1,7 @@
 """Checks that a vocabulary can work with a tokenizer. The module does not load TensorFlow."""
 
 import os
+import re
 from collections.abc import Sequence
 
 from pipelines.data_error import DataError
@@ -27,6 +28,15 @@ def verify(pieces: Sequence[str], tokenizer: str, do_lower_case: bool, name: str
         check_symbols(pieces, name)
     else:
         casing.verify(pieces, do_lower_case, str(name))
+
+
+def split_symbols(text: str) -> list[str]:
+    """Splits a text into its symbols.
+
+    Args:
+        text: the text.
+    """
+    return [symbol for symbol in re.split(f"[{SPACES}]+", text) if symbol]
 
 
 def check_symbols(pieces: Sequence[str], name: str | os.PathLike) -> None:

@@ -3,14 +3,20 @@
 import collections
 import json
 import random
+import re
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.training import pretraining_heldout, vocabulary_fit
 from pipelines.corpus.manifest import load_manifest, shard_paths
 from pipelines.wordpiece.symbols import SymbolTokenizer
-from pipelines.wordpiece.vocabulary import load_vocabulary
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, load_vocabulary
 
 CODES = [f"{letter}{number}.{number % 7}" for letter in "EI" for number in range(10, 20)]
 CONFIG = {
@@ -21,6 +27,17 @@ CONFIG = {
     "intermediate_size": 32,
     "max_position_embeddings": 32,
 }
+
+
+TEXTS = [" ".join(CODES[2:8]), " ".join(CODES[12:18])]
+TOKENIZER = SymbolTokenizer(f"{'|'.join(SPECIAL_PIECES)}|A|".replace("|", "\n").encode())
+
+
+def answer_of(done):
+    """The label that predict or ask printed for one text."""
+    assert done.returncode == 0, done.stderr
+    label, *_ = re.findall(r"^  ([EI])\b", done.stdout, re.MULTILINE)
+    return label
 
 
 def visits(draw):
@@ -38,7 +55,7 @@ def patients(tmp_path_factory):
     documents.append(documents[0])  # two patients with equal visits are two patients
     (directory / "visits.txt").write_text("\n\n".join("\n".join(lines) for lines in documents) + "\n")
     (directory / "visits.jsonl").write_text("".join(json.dumps({"codes": lines}) + "\n" for lines in documents))
-    for split, number in (("train", 40), ("dev", 20)):
+    for split, number in (("train", 160), ("dev", 20)):
         lines = (" ".join(visits(draw)) for _ in range(number))
         (directory / f"{split}.tsv").write_text("text\tlabel\n" + "".join(f"{line}\t{line[0]}\n" for line in lines))
     (directory / "config.json").write_text(json.dumps({**CONFIG, "vocab_size": 5 + len(CODES)}))
@@ -104,7 +121,7 @@ def test_the_vocabulary_is_that_of_the_text_and_min_count_leaves_rare_symbols_ou
 @pytest.mark.parametrize(
     "flag, words",
     [
-        ("--do_lower_case", "--do_lower_case=True: symbols stay as they are; leave it out"),
+        ("--do_lower_case", "--do_lower_case: symbols stay as they are; leave"),
         ("--vocab_size=5", "has no room"),
         ("--min_count=9999999", "give a lower --min_count"),
     ],
@@ -114,7 +131,7 @@ def test_learn_vocab_refuses_flags_without_a_meaning_for_symbols_in_one_line(run
     done = run("learn_vocab", "--tokenizer=symbols", source, f"--vocab_file={tmp_path / 'v.txt'}", flag)
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
     done = run("learn_vocab", source, f"--vocab_file={tmp_path / 'v.txt'}", "--min_count=2")
-    assert done.returncode == 2 and "with --tokenizer=symbols; leave it out" in done.stderr
+    assert done.returncode == 2 and "leave it out, or give --tokenizer=symbols" in done.stderr
 
 
 def test_a_corpus_of_symbols_keeps_every_document_and_every_line(run, patients, tmp_path):
@@ -165,22 +182,93 @@ def test_symbols_are_filled_in_fine_tuned_predicted_and_exported(run, patients, 
         "--task=classification",
         f"--data_dir={patients}",
         f"--init_checkpoint={trained}",
-        "--num_train_epochs=8",
+        "--num_train_epochs=20",
         "--learning_rate=1e-2",
+        "--pooling=mean",
         "--max_seq_length=32",
         f"--workdir={tmp_path / 'task'}",
     )
     assert done.returncode == 0, done.stderr
-    text = f"{CODES[2]} {CODES[5]} unknown"
-    done = run("predict", f"--workdir={tmp_path / 'task'}", "--text", text)
-    assert done.returncode == 0 and '"E"' in done.stdout or "E" in done.stdout, done.stderr
+    results = json.loads((tmp_path / "task" / "results.json").read_text())
+    assert results["last"]["score"] == 1.0  # the letter of the codes is the label
+    answers = [answer_of(run("predict", f"--workdir={tmp_path / 'task'}", "--text", text)) for text in TEXTS]
+    assert answers == ["E", "I"]
     done = run("export", f"--workdir={tmp_path / 'task'}", f"--export_dir={tmp_path / 'out'}")
     assert done.returncode == 0, done.stderr
-    done = run("ask", f"--saved_model={tmp_path / 'out'}", "--text", text)
-    assert done.returncode == 0 and "E" in done.stdout, done.stderr
+    assert [answer_of(run("ask", f"--saved_model={tmp_path / 'out'}", "--text", text)) for text in TEXTS] == answers
+
+
+def test_a_language_model_is_tuned_on_the_lines_of_a_task_as_they_stand(run, patients, trained, tmp_path):
+    done = run(
+        "finetune",
+        "--task=classification",
+        f"--data_dir={patients}",
+        f"--init_checkpoint={trained}",
+        "--mlm_tuning_steps=1",
+        "--num_train_steps=1",
+        "--max_seq_length=32",
+        f"--workdir={tmp_path / 'task'}",
+    )
+    assert done.returncode == 0, done.stderr
+    (texts,) = (tmp_path / "task").rglob("texts.txt")
+    lines = [line for line in texts.read_text().splitlines() if line]
+    assert lines == [line.split("\t")[0] for line in (patients / "train.tsv").read_text().splitlines()[1:]]
+    manifest = load_manifest(str(next(texts.parent.rglob("manifest.json")).parent))
+    assert (manifest["input_format"], manifest["dedup"]) == ("symbols", "none")
+
+
+def test_a_gpt_of_symbols_goes_to_transformers_and_back(run, patients, vocab_file, tmp_path):
+    config = BertConfig.from_dict({**CONFIG, "vocab_size": 5 + len(CODES), "architecture": "gpt"})
+    tensors = {path: np.full(shape, 0.5, np.float32) for path, shape in shapes(config).items()}
+    weights = Weights(config, tensors, vocabulary=vocab_file.read_bytes(), origin="random")
+    load.write_weights(weights, "gpt2", str(tmp_path / "gpt2"))
+    back, _ = load.load_weights(str(tmp_path / "gpt2"))
+    assert (back.config.tokenizer, back.vocabulary) == ("symbols", weights.vocabulary)
+
+
+def test_held_out_lines_of_several_corpora_stay(patients, tmp_path):
+    manifests = {name: {"input_format": "symbols", "train": {}, "heldout": {}} for name in ("a", "b")}
+    pretraining_heldout.keep_apart(str(tmp_path), manifests)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "content, flags, words",
+    [
+        ("\n \n", (), "no symbol in 1 file"),
+        ('{"text": []}\n', (), "no symbol in 1 file"),
+        ('{"text": ["A", 5]}\n', (), "expected a string, or a list of strings"),
+        ("A B\n", ("--segmenter=jieba",), "would cut symbols"),
+    ],
+)
+def test_a_corpus_without_a_symbol_is_refused_in_one_line(run, tmp_path, content, flags, words):
+    (tmp_path / "text").write_text(content)
+    files = f"--input_files={tmp_path / 'text'}", f"--output_dir={tmp_path / 'out'}"
+    done = run("prepare_corpus", "--input_format=symbols", *files, *flags)
+    assert done.returncode == 2 and words in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("error: ") and "Traceback" not in done.stderr
+
+
+def test_flags_that_would_change_symbols_are_refused_and_another_corpus_is_named(run, patients, vocab_file, tmp_path):
+    common = (f"--config={patients / 'config.json'}", f"--vocab_file={vocab_file}", f"--workdir={tmp_path / 'run'}")
+    text = f"--input_files={patients / 'visits.txt'}"
+    done = run("pretrain", *common, text, "--input_format=documents")
+    assert done.returncode == 2 and "--input_format=documents: would change lines of symbols" in done.stderr
+    for verb, flags in (("pretrain", (*common, text)), ("tokenize", ("--tokenizer=symbols", common[1], "A"))):
+        done = run(verb, *flags, "--do_lower_case")
+        assert done.returncode == 2 and "--do_lower_case: symbols stay as they are" in done.stderr
+    lines = vocabulary_fit.check_corpora({"corpus": {"input_format": "auto", "train": {"shards": []}}}, TOKENIZER)
+    assert lines == [
+        "corpus: was prepared with --input_format=auto, so equal documents were dropped, and lines may have been "
+        "split; prepare symbols with --input_format=symbols"
+    ]
 
 
 def test_the_places_of_symbols_are_printed(run, vocab_file):
     done = run("tokenize", "--tokenizer=symbols", f"--vocab_file={vocab_file}", f"{CODES[0]} x {CODES[1]}")
     rows = [line.split() for line in done.stdout.strip().splitlines()[-3:]]
-    assert [row[1] for row in rows] == [CODES[0], "[UNK]", CODES[1]]
+    assert [row[1:4] for row in rows] == [
+        [CODES[0], "0-5", "0-5"],
+        ["[UNK]", "6-7", "6-7"],
+        [CODES[1], "8-13", "8-13"],
+    ]

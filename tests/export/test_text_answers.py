@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import finetuned_export, raw_answers, saved_models
@@ -100,7 +101,7 @@ def test_the_model_card_and_the_warm_up_ask_for_alignments(exported):
 
 @pytest.mark.parametrize("decoder, attention", [("rnn_context", "none"), ("rnn_feedback", "additive")])
 def test_only_a_decoder_with_attention_has_alignments(decoder, attention):
-    task, tokenizer = registry.find("translation"), run_tokenizer(VOCABULARY, False)
+    task, tokenizer = registry.find("translation"), run_tokenizer(VOCABULARY, BertConfig(do_lower_case=False))
     run = FinetuningConfig(**{**SETTINGS, "data_dir": "x", "decoder": decoder, "attention": attention})
     model = TextToTextModel(CONFIG, task.family.make_head(task, run, (), tokenizer), seed=7)
     module = TextToTextModule(types.SimpleNamespace(task=task, run=run, labels=(), tokenizer=tokenizer, model=model))

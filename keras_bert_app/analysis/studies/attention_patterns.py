@@ -46,7 +46,8 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     Raises:
         UserError: the file has no sentence that fits.
     """
-    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
+    most = options.most_sentences(_DEFAULT_SENTENCES)
+    sentences, _ = input_texts.corpus_sentences(options.input_file, most, subject.tokenizer.kind)
     texts, _, left_out = input_texts.encodable(subject, sentences, _MOST_PIECES)
     is_punctuation = punctuation_pieces(subject.tokenizer.vocabulary)
     shares, distances, bounds = _corpus_shares(subject, texts, is_punctuation, log)

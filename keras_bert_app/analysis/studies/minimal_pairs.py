@@ -113,7 +113,7 @@ def _fitting_pairs(subject, options):
 
 def _unigram_scores(subject, options, pieces):
     """(float [2, pairs], number of pieces that were counted)."""
-    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences())
+    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(), subject.tokenizer.kind)
     corpus = piece_ids(subject.tokenizer, sentences)
     unigrams = unigram_log_probabilities(corpus, subject.tokenizer.vocab_size)
     return np.array([unigrams[row].sum() for row in pieces]).reshape(2, -1), sum(map(len, corpus))

@@ -23,6 +23,7 @@ from keras_bert_app.analysis.pseudo_likelihood import (
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.training.evaluation import wilson_interval
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and the pieces it expects"
 NEEDS = ()
@@ -60,7 +61,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     """
     require_masked_lm(subject)
     check(options)
-    sentences, read_remark = _sentences(options)
+    sentences, read_remark = _sentences(options, subject.tokenizer)
     log(read_remark)
     texts, _, left_out = input_texts.encodable(subject, sentences, room(subject))
     pieces = [np.concatenate(text.pieces).astype(np.int32) for text in texts]
@@ -84,7 +85,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         )
     ]
     intervals = {}
-    planted, places = plant(pieces, subject.tokenizer.vocabulary, options.seed)
+    planted, places = plant(pieces, subject.tokenizer.vocabulary, options.seed, subject.tokenizer.kind)
     if len(planted) > 1:
         log("scoring the texts again, each with a planted piece")
         results = _planted_accuracy(subject, planted, places, unigrams, log)
@@ -112,13 +113,14 @@ def _verdict(results, interval):
     )
 
 
-def _sentences(options):
+def _sentences(options, tokenizer):
     """(list of str, remark on what was read)."""
     if options.text and options.input_file:
         return [options.text], "--text was read; --input_file was not used."
     if options.text:
         return [options.text], "--text was read."
-    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
+    most = options.most_sentences(_DEFAULT_SENTENCES)
+    sentences, _ = input_texts.corpus_sentences(options.input_file, most, tokenizer.kind)
     return sentences, input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES)
 
 
@@ -146,20 +148,24 @@ def _planted_accuracy(subject, planted, places, unigrams, log):
     }
 
 
-def plant(pieces: list[np.ndarray], vocabulary: list[str], seed: int) -> tuple[list[np.ndarray], list[int]]:
+def plant(
+    pieces: list[np.ndarray], vocabulary: list[str], seed: int, tokenizer: str = "wordpiece"
+) -> tuple[list[np.ndarray], list[int]]:
     """Replaces a word of one piece in each text by a different word of one piece from another text.
 
-    Only words of letters take part. The result leaves out texts without such a word.
+    Only words of letters take part, or all symbols. The result leaves out texts without such a word.
 
     Args:
         pieces: list of int32 arrays. The pieces of each text.
         vocabulary: list of str.
         seed: int. The seed that draws the words.
+        tokenizer: str. The kind of the model's tokenizer.
 
     Returns:
         (list of int32 arrays, list of int): the texts with a planted piece, and its place in each.
     """
-    is_word = np.array([piece.isalpha() for piece in vocabulary])
+    is_symbol = tokenizer == "symbols"
+    is_word = np.array([piece not in SPECIAL_PIECES if is_symbol else piece.isalpha() for piece in vocabulary])
     is_inner = np.array([piece.startswith("##") for piece in vocabulary])
     generator, rows, chosen = np.random.default_rng(seed), [], []
     for row in pieces:

@@ -7,6 +7,7 @@ from typing import Any
 from absl import flags
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
 from pipelines import storage
 
 flags.disclaim_key_flags()  # --help then lists them under the command that calls this module
@@ -70,6 +71,19 @@ def define_model_flags(leave_out: Collection[str] = ()) -> Callable[[], dict[str
     return lambda: {
         field.name: flags.FLAGS[field.name].value for field in fields if flags.FLAGS[field.name].value is not None
     }
+
+
+def check_casing_flag(tokenizer: str) -> None:
+    """Refuses --do_lower_case for symbols.
+
+    Args:
+        tokenizer: str. One of choices.TOKENIZERS.
+
+    Raises:
+        UserError: the flag was given.
+    """
+    if tokenizer == "symbols" and flags.FLAGS["do_lower_case"].present:
+        raise UserError("--do_lower_case: symbols stay as they are; leave --do_lower_case out")
 
 
 def absolute(value: str | list[str]) -> str | tuple[str, ...]:

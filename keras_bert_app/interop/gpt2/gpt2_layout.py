@@ -41,6 +41,8 @@ _KEYS = {
     "initializer_range": "initializer_range",
     "tie_word_embeddings": "tie_word_embeddings",
 }
+# Keys that only this package reads.
+_OWN_KEYS = ("tokenizer",)
 # The defaults of transformers' GPT2Config, for keys that config.json leaves out.
 _DEFAULTS = {
     "vocab_size": 50257,
@@ -161,6 +163,7 @@ def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
     ours = weights.config.to_dict()
     values |= {theirs: ours[name] for theirs, name in _KEYS.items()}
     values |= {"embd_pdrop": values["resid_pdrop"], **_special_ids(weights.vocabulary)}
+    values |= {name: ours[name] for name in _OWN_KEYS if name in ours}
     lines = [] if weights.vocabulary is not None else ["no vocabulary: transformers will find no tokenizer there"]
     if weights.task:
         lines.append(f"classifier is left out: this layout has no output layer for {weights.task}")
@@ -182,6 +185,7 @@ def _config(directory, values):
             )
     values = _DEFAULTS | {key: value for key, value in values.items() if value is not None}
     ours = {name: values[key] for key, name in _KEYS.items() if key in values}
+    ours |= {name: values[name] for name in _OWN_KEYS if name in values}
     if "intermediate_size" not in ours and isinstance(ours["hidden_size"], int):
         ours["intermediate_size"] = 4 * ours["hidden_size"]
     try:

@@ -51,7 +51,7 @@ def read(
             f"{config.vocab_size:,}; the files are of two models"
         )
     if config.tokenizer == "symbols":
-        check_symbols(pieces, f"of {directory}")
+        check_symbols([piece for piece in pieces if piece is not None], f"of {directory}")
         return vocabulary, False, True, {}
     sources = {
         _CONFIG: settings.get("do_lower_case"),
@@ -172,10 +172,8 @@ def _vocabulary_of(directory, model, model_type):
     """
     path, vocab = f"{directory}/{_TOKENIZER}", model["vocab"]
     if model.get("type", model_type) != model_type or not isinstance(vocab, dict):
-        raise UserError(
-            f"{path}: its model is a {str(model.get('type'))[:30]!r}; expected {model_type}; only WordPiece is BERT's "
-            "tokenizer"
-        )
+        reason = "only WordPiece is BERT's tokenizer" if model_type == "WordPiece" else f"symbols need a {model_type}"
+        raise UserError(f"{path}: its model is a {str(model.get('type'))[:30]!r}; {reason}")
     pieces = {i: piece for piece, i in vocab.items() if type(i) is int}
     if len(pieces) != len(vocab) or set(pieces) != set(range(len(vocab))):
         raise UserError(

@@ -34,7 +34,7 @@ TASKS = {"1.1": ONE, "2.0": TWO}
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return run_tokenizer(VOCABULARY, do_lower_case=True)  # the runs of this module share this tokenizer and its trace
+    return run_tokenizer(VOCABULARY, BertConfig())  # the runs of this module share this tokenizer and its trace
 
 
 @pytest.fixture(scope="module")

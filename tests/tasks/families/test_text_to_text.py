@@ -241,7 +241,7 @@ def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
     task = registry.find("translation")
     run = FinetuningConfig(**{**SETTINGS, "max_target_length": 5})
     examples = [Example("0", "eins zwei", "one two three four", "a:1"), Example("1", "drei", "three", "a:2")]
-    tokenizer = run_tokenizer(VOCABULARY, False)
+    tokenizer = run_tokenizer(VOCABULARY, BertConfig(do_lower_case=False))
     features = task.family.featurize(task, examples, tokenizer, run, ())
     batch = make_batch(features, np.array([1, 0]), 3, 6)
     pieces = VOCABULARY.decode().split("\n")
