@@ -89,6 +89,7 @@ def trained(run, patients, vocab_file):
             "--max_predictions_per_seq=5",
             "--global_batch_size=8",
             "--num_train_steps=2",
+            "--jit_compile=none",
             f"--workdir={workdir}",
         )
         assert done.returncode == 0, done.stderr
@@ -185,6 +186,8 @@ def test_symbols_are_filled_in_fine_tuned_predicted_and_exported(run, patients, 
         "--num_train_epochs=20",
         "--learning_rate=1e-2",
         "--pooling=mean",
+        "--jit_compile=none",
+        "--length_buckets=false",
         "--max_seq_length=32",
         f"--workdir={tmp_path / 'task'}",
     )
@@ -206,6 +209,7 @@ def test_a_language_model_is_tuned_on_the_lines_of_a_task_as_they_stand(run, pat
         f"--init_checkpoint={trained}",
         "--mlm_tuning_steps=1",
         "--num_train_steps=1",
+        "--jit_compile=none",
         "--max_seq_length=32",
         f"--workdir={tmp_path / 'task'}",
     )
