@@ -20,6 +20,7 @@ from pipelines.corpus.corpus_tasks import SPLITS, Task, TaskWriter, finished
 from pipelines.corpus.spool import Part, Run
 from pipelines.text import readers, segmentation, text_formats
 from pipelines.text.text_files import ReaderCounts
+from pipelines.wordpiece.word_counting import count_symbols
 
 _BATCH_BYTES = 1 << 18  # the size of a batch of documents that do not come from files
 _REPORT_SECONDS = 0.5
@@ -60,6 +61,8 @@ class Reader:
             origins = fingerprints.document_keys(list(batch.origins.values()), str(self.seed).encode())
             keys[list(batch.origins), 2] = origins[:, 2]
         entries, lines = fingerprints.entries_and_lines(records)
+        if self.input_format == "symbols":
+            entries["words"] = list(map(count_symbols, records))
         entries["key"], entries["key_rest"] = keys[:, 0], keys[:, 1]
         signatures = near_duplicates.signatures(records) if self.dedup == "near" else None
         is_heldout = keys[:, 2] < np.uint64(int(self.holdout_fraction * 2**64))

@@ -16,7 +16,7 @@ from pipelines import storage
 from pipelines.corpus import fingerprints, shards
 from pipelines.corpus.corpus_report import sample_records
 from pipelines.corpus.overlap import SAMPLE_BYTES, Overlap
-from pipelines.wordpiece.word_counting import count_words
+from pipelines.wordpiece.word_counting import count_symbols, count_words
 
 _BATCH_BYTES = 1 << 20
 _MOST_THREADS = 4
@@ -72,18 +72,19 @@ def _matches(values, among):
 
 
 def kept_records(
-    batches: Iterable[tuple[Sequence[bytes], np.ndarray]], counts: dict[str, int], least: int = 2
+    batches: Iterable[tuple[Sequence[bytes], np.ndarray]], counts: dict[str, int], is_symbols: bool = False
 ) -> Iterator[tuple[bytes, int]]:
-    """Drops sentences of documents, and documents with fewer than `least` sentences left.
+    """Drops sentences of documents, and documents with fewer than two sentences left, or without a line of symbols.
 
     Args:
         batches: iterable of (records, bool [sentences] whether to drop each sentence of all these records).
         counts: dict. The numbers of dropped sentences and documents are added under the names COUNTS.
-        least: the fewest sentences of a document.
+        is_symbols: whether the documents have lines of symbols.
 
     Yields:
-        (record, number of words in it).
+        (record, number of words or symbols in it).
     """
+    least, count = (1, count_symbols) if is_symbols else (2, count_words)
     for records, is_dropped in batches:
         flags = iter(is_dropped.tolist())
         for record in records:
@@ -91,7 +92,7 @@ def kept_records(
             kept = [line for line in lines if not next(flags)]
             counts["heldout_sentences_dropped"] += len(lines) - len(kept)
             if len(kept) >= least:
-                yield (record := b"\n".join(kept)), count_words(record)
+                yield (record := b"\n".join(kept)), count(record)
             else:
                 counts["heldout_documents_dropped"] += 1
 
@@ -116,7 +117,7 @@ class Comparison:
 
 
 def write_kept(
-    heldout, shared: np.ndarray, directory: str, num_shards: int, least: int = 2
+    heldout, shared: np.ndarray, directory: str, num_shards: int, is_symbols: bool = False
 ) -> tuple[dict, dict[str, int]]:
     """Writes the held-out documents of a corpus without the sentences that training also has.
 
@@ -125,7 +126,7 @@ def write_kept(
         shared: uint64, sorted. The hashes of the sentences to drop.
         directory: the directory of the shards.
         num_shards: the number of shards.
-        least: the fewest sentences of a document.
+        is_symbols: whether the documents have lines of symbols.
 
     Returns:
         (summary of the split for the manifest, counts of dropped sentences and documents).
@@ -139,7 +140,7 @@ def write_kept(
 
     sizes = shards.shard_sizes(heldout.documents, num_shards) if heldout.documents else []
     with futures.ThreadPoolExecutor(1) as hashing:
-        records = kept_records(marked(), counts, least)
+        records = kept_records(marked(), counts, is_symbols)
         written = shards.write_shards(directory, "heldout", records, sizes, [], "", hashing)
     return shards.split_summary(written), counts
 

@@ -148,8 +148,7 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
     num_shards = shards.number_of_shards(heldout.documents, _kept_bytes(heldout))
     is_symbols = settings["input_format"] == "symbols"
     shared = comparison.lines.result()[: 0 if is_symbols else None]
-    least = 1 if is_symbols else 2
-    manifest["heldout"], dropped = heldout_text.write_kept(heldout, shared, staged.shards, num_shards, least)
+    manifest["heldout"], dropped = heldout_text.write_kept(heldout, shared, staged.shards, num_shards, is_symbols)
     manifest["heldout_overlap"] = comparison.overlap.result(shared)
     manifest["counts"] = {**counts, **dropped}
     report = survey.report(train, manifest)

@@ -32,6 +32,15 @@ _CONTROL = ((0x0, 0x8), (0xB, 0xC), (0xE, 0x1F), (0x7F, 0x9F), (0xFFFD, 0xFFFD))
 _DECOMPOSED = range(0xC0, 0x3000)  # all characters that decompose to punctuation are in this range
 
 
+def count_symbols(record: bytes) -> int:
+    """Counts the symbols of a document; see pipelines.wordpiece.symbols.
+
+    Args:
+        record: the lines of the document.
+    """
+    return len(record.split())
+
+
 def words_of_lines(block: np.ndarray) -> np.ndarray:
     """Counts the words of each line.
 

@@ -149,6 +149,9 @@ def test_a_corpus_of_symbols_keeps_every_document_and_every_line(run, patients, 
         assert done.returncode == 0, done.stderr
         train, heldout = (documents_of(str(tmp_path / name), split) for split in ("train", "heldout"))
         assert heldout and any("\n" not in document for document in heldout)
+        manifest = load_manifest(str(tmp_path / name))
+        num_symbols = sum(manifest[split]["words"] for split in ("train", "heldout"))
+        assert num_symbols == sum(len(document.split()) for document in train + heldout)
         kept[name] = sorted(train + heldout)
     expected = (patients / "visits.txt").read_text().strip().split("\n\n")
     assert kept["txt"] == kept["jsonl"] == sorted(expected)
