@@ -12,6 +12,7 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, config_flags, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
+from pipelines import plurals
 from pipelines.choices import FORMATS, TOKENIZERS
 from pipelines.text.readers import ReaderCounts
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, write_vocabulary
@@ -53,7 +54,9 @@ def main(arguments: list[str]) -> None:
     documents = input_text.documents_of(
         files, input_format, _TEXT_FIELD.value, ReaderCounts(), _sample_megabytes(is_symbols), _SEED.value
     )
-    counted = (_write_symbols if is_symbols else _write_pieces)(documents, vocab_file, len(files))
+    counted = (_write_symbols if is_symbols else _write_pieces)(
+        documents, vocab_file, plurals.counted(len(files), "file")
+    )
     if counted.num_dropped:
         print(
             f"{counted.num_dropped:,} of these {'symbols' if is_symbols else 'words'} were too rare to be kept in "
@@ -73,7 +76,7 @@ def _sample_megabytes(is_symbols):
     return 0 if is_symbols and not flags.FLAGS["sample_megabytes"].present else _SAMPLE_MEGABYTES.value
 
 
-def _write_symbols(documents, vocab_file, num_files):
+def _write_symbols(documents, vocab_file, source):
     """Writes the vocabulary of symbols. Returns their WordCounts."""
     from pipelines.wordpiece.symbol_counting import count_symbols, learn_from_symbols
 
@@ -83,7 +86,7 @@ def _write_symbols(documents, vocab_file, num_files):
     num_symbols = len(vocabulary.pieces) - len(SPECIAL_PIECES)
     print(
         f"{vocab_file}: {num_symbols:,} symbols and {len(SPECIAL_PIECES)} special pieces, from {counted.num_words:,} "
-        f"symbols in {num_files:,} files"
+        f"symbols in {source}"
     )
     if vocabulary.num_left_out:
         print(
@@ -93,7 +96,7 @@ def _write_symbols(documents, vocab_file, num_files):
     return counted
 
 
-def _write_pieces(documents, vocab_file, num_files):
+def _write_pieces(documents, vocab_file, source):
     """Learns and writes a WordPiece vocabulary. Returns the WordCounts of the text."""
     with app.quiet_start():
         from pipelines.wordpiece import words
@@ -101,7 +104,7 @@ def _write_pieces(documents, vocab_file, num_files):
     counted = words.count_words(documents, _DO_LOWER_CASE.value)
     pieces = learn_from_words(counted.counts, _VOCAB_SIZE.value)
     write_vocabulary(pieces, vocab_file)
-    print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {num_files:,} files")
+    print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {source}")
     if num_unused := sum(UNUSED_PIECE.fullmatch(piece) is not None for piece in pieces):
         print(
             f"{num_unused:,} of the pieces are [unused] entries: the text gives only {len(pieces) - num_unused:,} "
