@@ -30,7 +30,7 @@ _VOCAB_SIZE = flags.DEFINE_integer(
 _MIN_COUNT = flags.DEFINE_integer("min_count", 1, "The fewest occurrences of a symbol.", lower_bound=1)
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
 _SAMPLE_MEGABYTES = flags.DEFINE_float(
-    "sample_megabytes", 200, "MB of whole documents to learn from; 0: all. Of symbols all."
+    "sample_megabytes", 200, "MB of whole documents to learn from; 0: all, the default for symbols."
 )
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 written_places.define_overwrite()

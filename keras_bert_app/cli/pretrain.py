@@ -233,9 +233,9 @@ def _check_same_arithmetic(config, source, init_checkpoint):
         "num_attention_heads",
         "hidden_act",
         "layer_norm_eps",
+        "tokenizer",  # before do_lower_case, which follows from it
         "do_lower_case",
         "is_causal",
-        "tokenizer",
     ):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:

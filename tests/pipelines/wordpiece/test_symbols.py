@@ -26,7 +26,8 @@ def ids_of(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["A AB  E11.9", "  Ä-1\t日本 a ", "", "ABA E11 .9 ab Ä", "A\u00a0AB <x>", "[MASK] A [SEP]", "A[MASK] [UNK]"]
+    "text",
+    ["A AB  E11.9", "  Ä-1\t日本 a ", "", "ABA E11 .9 ab Ä", "A\u00a0AB <x>", "[MASK] A [SEP]", "A[MASK] [UNK]"],
 )
 def test_a_symbol_is_an_entry_as_it_stands_or_unknown(text):
     expected = ids_of(text)
