@@ -1,11 +1,14 @@
-"""Names of text formats, segmenters, tokenizers, language models, sentence objectives and kinds of masking.
+"""Names of text formats, segmenters, tokenizers, positions, language models, sentence objectives and kinds of masking.
 
 The module imports nothing, so that command-line flags can list the names at once.
 """
 
-FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextractor", "symbols")
+FASTA_FORMATS = ("fasta3", "fasta4", "fasta5", "fasta6")  # sequences as runs of this many letters
+SYMBOL_FORMATS = ("symbols", *FASTA_FORMATS)
+FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextractor", *SYMBOL_FORMATS)
 SEGMENTERS = ("none", "jieba")
 TOKENIZERS = ("wordpiece", "symbols")
+POSITIONS = ("tokens", "lines")
 LANGUAGE_MODELS = ("masked", "causal", "bidirectional")
 OBJECTIVES = ("nsp", "sop", "none")
 MASKINGS = ("piece", "whole_word", "span", "lexicon", "segmented")

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis.encoders import Subject, require_attention
+from keras_bert_app.config.bert_config import INPUTS
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.features import RowBuilder, piece_ids
@@ -20,7 +21,6 @@ from keras_bert_app.tasks.lengths import rounded
 _TOKENS_A_BATCH = 4096
 _MOST_ROWS = 64
 _ATTENTION_A_BATCH = 1 << 26  # float32 weights of all heads; TensorFlow and numpy each hold a copy
-_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _encode_batch(subject, rows, with_attention):
     lengths = features.row_lengths()
     length = rounded(lengths.max(), subject.config.max_position_embeddings)
     batch = make_batch(features, range(len(rows)), len(rows), length)
-    outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in _INPUTS})
+    outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in INPUTS})
     states = np.stack([outputs["embedding_output"], *outputs["encoder_outputs"]], axis=1)
     attention = np.stack(outputs["attention_scores"], axis=1) if with_attention else [None] * len(rows)
     for (number, row), size, ids, state, scores in zip(
@@ -235,4 +235,4 @@ def _run(encoder, with_attention):
         return encoder(inputs, return_attention_scores=with_attention)
 
     # Each encoder needs its own function. A concrete function avoids TensorFlow's warning about retracing.
-    return run.get_concrete_function({name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS})
+    return run.get_concrete_function({name: tf.TensorSpec([None, None], tf.int32, name) for name in INPUTS})

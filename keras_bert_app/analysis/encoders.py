@@ -52,13 +52,18 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
         Subject.
 
     Raises:
-        UserError: the path holds no model, or the model has no vocabulary.
+        UserError: the path holds no model, or the model has no vocabulary, or has inputs that analyses do not make.
     """
     weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
         log(line)
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt next to its weights")
+    if weights.config.has_columns:
+        raise UserError(
+            f"{weights.origin}: reads channels or positions of lines, which analyses do not give it; name a model "
+            "without them"
+        )
     if not weights.config.has_equal_layers:
         raise UserError(
             f"{weights.origin}: its LSTM layers have different widths, and analyses compare layers of one width; give "

@@ -20,6 +20,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import Progress, ReadingProgress
 from keras_bert_app.vectors.static.learning_options import LearningOptions
 from pipelines import storage
+from pipelines.channels import parse_channels
 from pipelines.choices import FORMATS, TOKENIZERS
 from pipelines.text.readers import ReaderCounts
 
@@ -116,7 +117,13 @@ def _tokenizer():
 
     if not _VOCAB_FILE.value:
         return None
-    return make_tokenizer(_VOCAB_FILE.value, _TOKENIZER.value, _DO_LOWER_CASE.value)
+    channels = ()
+    if _CORPUS_DIR.value and _TOKENIZER.value == "symbols":
+        from pipelines.corpus.manifest import load_manifest
+
+        # The tokenizer leaves the values of a corpus with channels out.
+        channels = parse_channels(load_manifest(_CORPUS_DIR.value, verify=False).get("channels", ()))
+    return make_tokenizer(_VOCAB_FILE.value, _TOKENIZER.value, _DO_LOWER_CASE.value, channels=channels)
 
 
 def _input_format():

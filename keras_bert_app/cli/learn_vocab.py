@@ -13,6 +13,7 @@ from absl import flags
 from keras_bert_app.cli.common import app, config_flags, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines import plurals
+from pipelines.channels import parse_channels
 from pipelines.choices import FORMATS, TOKENIZERS
 from pipelines.text.readers import ReaderCounts
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, write_vocabulary
@@ -27,6 +28,7 @@ _TOKENIZER = flags.DEFINE_enum(
 _VOCAB_SIZE = flags.DEFINE_integer(
     "vocab_size", 30522, "Entries wanted, special pieces included; of symbols the most entries."
 )
+_CHANNELS = flags.DEFINE_list("channels", [], "Values behind the symbols, such as age:120; they are no part of them.")
 _MIN_COUNT = flags.DEFINE_integer("min_count", 1, "The fewest occurrences of a symbol.", lower_bound=1)
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
 _SAMPLE_MEGABYTES = flags.DEFINE_float(
@@ -69,6 +71,8 @@ def _check_flags_of_tokenizer(is_symbols):
     config_flags.check_casing_flag(_TOKENIZER.value)
     if not is_symbols and flags.FLAGS["min_count"].present:
         raise UserError(f"--min_count={_MIN_COUNT.value}: counts symbols; leave it out, or give --tokenizer=symbols")
+    if parse_channels(_CHANNELS.value) and not is_symbols:
+        raise UserError("--channels: only symbols have channels; leave it out, or give --tokenizer=symbols")
 
 
 def _sample_megabytes(is_symbols):
@@ -80,7 +84,7 @@ def _write_symbols(documents, vocab_file, source):
     """Writes the vocabulary of symbols. Returns their WordCounts."""
     from pipelines.wordpiece.symbol_counting import count_symbols, learn_from_symbols
 
-    counted = count_symbols(documents)
+    counted = count_symbols(documents, has_values=bool(_CHANNELS.value))
     vocabulary = learn_from_symbols(counted, _VOCAB_SIZE.value, _MIN_COUNT.value)
     write_vocabulary(vocabulary.pieces, vocab_file)
     num_symbols = len(vocabulary.pieces) - len(SPECIAL_PIECES)

@@ -27,6 +27,9 @@ from pipelines.text.readers import FORMATS
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
+_CHANNELS = flags.DEFINE_list(
+    "channels", [], "Values behind the symbols of --input_format=symbols, such as age:120,signal:v16."
+)
 flags.DEFINE_string("output_dir", "", "Directory of the corpus; must not hold one already.")
 _NUM_SHARDS = flags.DEFINE_integer("num_shards", None, "Number of training shards; by default one for every 8 MB.")
 _DEDUP = flags.DEFINE_enum(
@@ -84,6 +87,7 @@ def main(arguments: list[str]) -> None:
                 progress=progress,
                 log=progress.line.say,
                 draw=_draw,
+                channels=_CHANNELS.value,
                 **settings,
             )
         finally:

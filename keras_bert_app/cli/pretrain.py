@@ -37,6 +37,7 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal.durations import duration
 from keras_bert_app.terminal.progress import LiveLine, shown_while
 from pipelines import storage
+from pipelines.choices import SYMBOL_FORMATS
 from pipelines.text.text_files import expand_files
 from pipelines.wordpiece import vocabulary_checks
 from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
@@ -147,11 +148,11 @@ def _with_format(run, tokenizer):
     if tokenizer != "symbols":
         return run
     config_flags.check_casing_flag(tokenizer)
-    if run.input_format not in ("auto", "symbols"):
+    if run.input_format not in ("auto", *SYMBOL_FORMATS):
         raise UserError(
             f"--input_format={run.input_format}: would change lines of symbols; leave it out, also for JSON lines"
         )
-    return dataclasses.replace(run, input_format="symbols")
+    return dataclasses.replace(run, input_format="symbols") if run.input_format == "auto" else run
 
 
 def _verify(pieces, config, name):
@@ -236,6 +237,8 @@ def _check_same_arithmetic(config, source, init_checkpoint):
         "tokenizer",  # before do_lower_case, which follows from it
         "do_lower_case",
         "is_causal",
+        "channels",
+        "positions",
     ):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:

@@ -11,7 +11,9 @@ from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.files import read_json
-from pipelines.choices import TOKENIZERS
+from pipelines.channels import parse_channels
+from pipelines.choices import POSITIONS, TOKENIZERS
+from pipelines.data_error import DataError
 
 # "gelu" alone is ambiguous: in google-research/bert it is the tanh form, at Hugging Face the exact form (erf).
 ACTIVATIONS = ("gelu_exact", "gelu_tanh", "relu", "silu", "tanh")
@@ -105,7 +107,14 @@ _REQUIRED_VALUES = {
 }
 
 # Keys of this package alone, with their defaults.
-_OWN_KEYS = {"num_heads_by_layer": (), "is_causal": False, "architecture": "bert", "tokenizer": "wordpiece"}
+_OWN_KEYS = {
+    "num_heads_by_layer": (),
+    "is_causal": False,
+    "architecture": "bert",
+    "tokenizer": "wordpiece",
+    "channels": (),
+    "positions": "tokens",
+}
 
 # Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
 # An encoder of 0 layers returns its embeddings, for instance to a BiLSTM.
@@ -121,6 +130,9 @@ _PARTS_OF = {
     "lstm_lm": ("encoder", "language_model"),
 }
 ARCHITECTURES = tuple(_PARTS_OF)
+
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # that every encoder reads
+POSITIONS_INPUT = "input_positions"  # of a model whose positions count lines
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
 SIZES = {
@@ -163,6 +175,9 @@ class BertConfig:
             before each sub-layer (Radford et al. 2019, section 2.3). It is causal and has no segments. "lstm_lm" is an
             LSTM; see lstm_config.LstmConfig.
         tokenizer: one of TOKENIZERS: WordPiece, or symbols with spaces between them, which are never split.
+        channels: further inputs of each symbol, such as "age:120"; see pipelines.channels. The vectors of their values
+            are added to the symbol's vector.
+        positions: "tokens", or "lines" if all symbols of a line have one position, because they have no order.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -186,6 +201,8 @@ class BertConfig:
     is_causal: bool = False
     architecture: str = "bert"
     tokenizer: str = "wordpiece"
+    channels: tuple = ()
+    positions: str = "tokens"
 
     OWN_ARCHITECTURES = ("bert", "gpt")  # LstmConfig has the keys of the other one
 
@@ -205,6 +222,7 @@ class BertConfig:
         if self.tokenizer == "symbols":
             object.__setattr__(self, "do_lower_case", False)
         object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
+        object.__setattr__(self, "channels", _channels(self.channels))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is float and type(value) is int and abs(value) < _LARGEST_SIZE:
@@ -227,14 +245,28 @@ class BertConfig:
                 else nearest(self.hidden_act, ACTIVATIONS)
             )
             raise UserError(f"config hidden_act {self.hidden_act!r} is not known: {hint}")
-        if self.tokenizer not in TOKENIZERS:
-            raise UserError(f"config tokenizer {self.tokenizer!r} is not known: {nearest(self.tokenizer, TOKENIZERS)}")
+        for name, choices in (("tokenizer", TOKENIZERS), ("positions", POSITIONS)):
+            if getattr(self, name) not in choices:
+                value = getattr(self, name)
+                raise UserError(f"config {name} {value!r} is not known: {nearest(value, choices)}")
+        self._check_columns()
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected 0 <= p < 1")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected more than 0 and less than 1")
+
+    def _check_columns(self):
+        for name, default in (("channels", ()), ("positions", "tokens")):
+            if getattr(self, name) == default:
+                continue
+            if self.tokenizer != "symbols":
+                raise UserError(f"config key {name!r}: only texts of symbols have it; give --tokenizer=symbols")
+            if self.architecture != "bert":
+                raise UserError(
+                    f"config key {name!r}: a {self.architecture} does not read it; leave it out, or take a BERT"
+                )
 
     def _check_heads(self):
         counts, layers, heads = self.num_heads_by_layer, self.num_hidden_layers, self.num_attention_heads
@@ -245,6 +277,17 @@ class BertConfig:
             )
         if set(counts) == {heads}:
             object.__setattr__(self, "num_heads_by_layer", ())  # two configurations of one model must be equal
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether tokens have inputs beside their ids: channels, or positions that count lines."""
+        return bool(self.channels) or self.positions == "lines"
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The inputs of the encoder."""
+        positions = (POSITIONS_INPUT,) * (self.positions == "lines")
+        return (*INPUTS, *positions, *(channel.input_name for channel in self.channels))
 
     @property
     def head_counts(self) -> tuple[int, ...]:
@@ -384,10 +427,10 @@ class BertConfig:
         """Returns the keys that Google's and Hugging Face's readers share.
 
         The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. Only this package
-        has num_heads_by_layer, is_causal, architecture and tokenizer. The dict contains them only if they differ from
-        their defaults.
+        has num_heads_by_layer, is_causal, architecture, tokenizer, channels and positions. The dict contains them only
+        if they differ from their defaults.
         """
-        values = dataclasses.asdict(self)
+        values = {**dataclasses.asdict(self), "channels": tuple(map(str, self.channels))}
         for name, default in _OWN_KEYS.items():
             if values[name] == default:
                 del values[name]
@@ -424,6 +467,16 @@ def gelu_remark(values: Mapping[str, Any], layout: str = "") -> str:
 
 def _layout_by_keys(values):
     return HUGGINGFACE if _HUGGINGFACE_ONLY_KEYS & values.keys() else GOOGLE
+
+
+def _channels(values):
+    """Reads channels from a list of str or of Channel."""
+    if not isinstance(values, (list, tuple)):
+        raise UserError(f"config key 'channels' is {repr(values)[:80]}; expected a list such as ['age:120']")
+    try:
+        return parse_channels(values)
+    except DataError as error:
+        raise UserError(f"config {error}") from None
 
 
 def _counts(name, values):

@@ -38,6 +38,7 @@ def _bert(config):
         "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
         "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
         "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
+        **_channels(config),
         **_layer_norm("encoder/embeddings/layer_norm", hidden),
         **_layers(config),
         **_dense("encoder/pooler", hidden, hidden),
@@ -49,6 +50,16 @@ def _bert(config):
     if not config.tie_word_embeddings:
         all_shapes["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
     return all_shapes
+
+
+def _channels(config):
+    return {
+        f"encoder/embeddings/channel_{channel.name}": (
+            channel.size + 1 if channel.size else channel.width,
+            config.hidden_size,
+        )
+        for channel in config.channels
+    }
 
 
 def _gpt(config):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_bert_app.export import rows
-from keras_bert_app.export.specs import FROM_GROUPS, about_run, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import about_run, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 _EXAMPLE = {
@@ -59,11 +59,11 @@ class ChoiceModule(tf.Module):
             def serve(context, choices):
                 return answers(context, tf.zeros_like(context), choices)
 
-        @tf.function(input_signature=FROM_GROUPS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = checked_ids(model.config, input_word_ids, input_mask, input_type_ids, execution)
+        @takes_rows(ids_specs(model.config, has_groups=True))
+        def ids(*inputs):
+            encoded = checked_ids(model.config, inputs, execution)
             logits = model(encoded, execution=execution)["logits"]
-            is_choice = input_mask[:, :, 0] > 0
+            is_choice = encoded["input_mask"][:, :, 0] > 0
             probabilities = tf.nn.softmax(tf.where(is_choice, logits, logits.dtype.min))
             return {
                 "choice": tf.argmax(probabilities, axis=1, output_type=tf.int32),

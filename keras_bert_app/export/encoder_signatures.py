@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, checked_ids
+from keras_bert_app.export.specs import About, available_outputs, checked_ids, example_row, ids_specs, takes_rows
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 
@@ -13,7 +13,8 @@ class EncoderModule(tf.Module):
 
     The module has only core TensorFlow ops, so a program can load it without the kernels of tensorflow-text.
 
-    The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]. It returns
+    The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S], and of the
+    inputs of channels and positions if the model has them. It returns
     sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list with one [B, S, H] for each layer.
     The function applies no dropout. Gradients reach the trainable_variables, so a training program can use the object.
 
@@ -31,27 +32,21 @@ class EncoderModule(tf.Module):
         self.variables = [variable.value for variable in encoder.weights]
         self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
 
-        @tf.function(autograph=False, input_signature=[{spec.name: spec for spec in FROM_IDS}])
+        specs, names = ids_specs(encoder.config), encoder.config.input_names
+
+        @tf.function(autograph=False, input_signature=[{spec.name: spec for spec in specs}])
         def call(inputs):
-            outputs = encoder(checked_ids(encoder.config, **inputs, execution=execution), execution=execution)
+            rows = [inputs[name] for name in names]
+            outputs = encoder(checked_ids(encoder.config, rows, execution), execution=execution)
             return available_outputs(outputs, "sequence_output", "pooled_output", "encoder_outputs")
 
-        @tf.function(autograph=False, input_signature=FROM_IDS)
-        def serve(input_word_ids, input_mask, input_type_ids):
-            outputs = call(
-                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
-            )
+        @takes_rows(specs)
+        def serve(*rows):
+            outputs = call(dict(zip(names, rows, strict=True)))
             layers = {f"encoder_outputs_{i}": layer for i, layer in enumerate(outputs["encoder_outputs"])}
             return {**available_outputs(outputs, "sequence_output", "pooled_output"), **layers}
 
         self.__call__ = call
         self.exported = {"serving_default": serve}
-        example = list(example_ids)
-        examples = {
-            "serving_default": {
-                "input_word_ids": [example],
-                "input_mask": [[1] * len(example)],
-                "input_type_ids": [[0] * len(example)],
-            }
-        }
+        examples = {"serving_default": example_row(encoder.config, example_ids)}
         self.about = About("encoder", examples, max_seq_length=encoder.config.max_position_embeddings)

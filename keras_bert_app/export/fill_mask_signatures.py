@@ -4,7 +4,17 @@ import tensorflow as tf
 
 from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.export.chunks import in_chunks
-from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, checked_ids, inside, text_spec, variables
+from keras_bert_app.export.specs import (
+    About,
+    available_outputs,
+    checked_ids,
+    example_row,
+    ids_specs,
+    inside,
+    takes_rows,
+    text_spec,
+    variables,
+)
 
 TOP_K = 5
 _MASKS_AT_A_TIME = 256  # 31 MB of float32 logits with BERT's vocabulary of 30,522
@@ -60,36 +70,29 @@ class FillMaskModule(tf.Module):
         }
         if model.next_sentence:
             self.exported["next_sentence"] = next_sentence
-        self.about = About("fill_mask", _examples(self.exported, tokenizer), max_seq_length=max_seq_length)
+        examples = _examples(self.exported, tokenizer, model.config)
+        self.about = About("fill_mask", examples, max_seq_length=max_seq_length)
 
 
 def _encode_function(model):
-    @tf.function(autograph=False, input_signature=FROM_IDS)
-    def encode_ids(input_word_ids, input_mask, input_type_ids):
-        outputs = model(
-            {
-                **checked_ids(model.config, input_word_ids, input_mask, input_type_ids),
-                "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1]),
-            }
-        )
+    @takes_rows(ids_specs(model.config))
+    def encode_ids(*rows):
+        inputs = checked_ids(model.config, rows)
+        outputs = model({**inputs, "masked_lm_positions": tf.zeros_like(inputs["input_word_ids"][:, :1])})
         return available_outputs(outputs, "sequence_output", "pooled_output", "nsp_logits")
 
     return encode_ids
 
 
 def _masked_lm_function(model):
-    @tf.function(
-        autograph=False,
-        input_signature=[*FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")],
-    )
-    def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
-        outputs = model(
-            {
-                **checked_ids(model.config, input_word_ids, input_mask, input_type_ids),
-                "masked_lm_positions": _inside(masked_lm_positions, tf.shape(input_word_ids)[1]),
-            },
-            heads_only=True,
-        )
+    positions_spec = tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")
+
+    @takes_rows([*ids_specs(model.config), positions_spec])
+    def masked_lm(*rows_and_positions):
+        *rows, positions = rows_and_positions
+        inputs = checked_ids(model.config, rows)
+        positions = _inside(positions, tf.shape(inputs["input_word_ids"])[1])
+        outputs = model({**inputs, "masked_lm_positions": positions}, heads_only=True)
         return available_outputs(outputs, "mlm_logits", "nsp_logits")
 
     return masked_lm
@@ -139,14 +142,12 @@ def _likeliest(model, tokenizer, inputs, top_k):
     ]
 
 
-def _examples(exported, tokenizer):
+def _examples(exported, tokenizer, config):
     """Makes a small valid batch for every signature."""
     ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.unk_id, tokenizer.sep_id]
     values = {
         **{name: [text] for name, text in _TEXTS.items()},
-        "input_word_ids": [ids],
-        "input_mask": [[1] * len(ids)],
-        "input_type_ids": [[0] * len(ids)],
+        **example_row(config, ids),
         "masked_lm_positions": [[1]],
     }
     return {

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert_app.export import masked_lm_scoring, rows
 from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.export.continuation import Continuation
-from keras_bert_app.export.specs import FROM_IDS, About, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import About, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.modeling.text_generation import Sampling
 from pipelines.ragged import row_ids
 
@@ -41,9 +41,9 @@ class GenerationModule(tf.Module):
         def log_likelihood(text):
             return _log_likelihood(model, tokenizer, vocabulary, continuation.tokenize(text), max_seq_length)
 
-        @tf.function(autograph=False, input_signature=FROM_IDS)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            inputs = checked_ids(model.config, input_word_ids, input_mask, input_type_ids)
+        @takes_rows(ids_specs(model.config))
+        def ids(*inputs):
+            inputs = checked_ids(model.config, inputs)
             return {"sequence_output": model.encoder(inputs)["sequence_output"]}
 
         self.exported = {

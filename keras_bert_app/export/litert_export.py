@@ -77,9 +77,11 @@ def convert(make_module: Callable[[Execution], tf.Module], signature: str = "ser
 
 
 def _example(spec):
-    """Makes int32 values for an input of a signature: a few ids, rows that end in padding, two segments."""
-    shape = (_BATCH, *[3] * (spec.shape.rank - 2), _LENGTH)
+    """Makes values for an input of a signature: a few ids, rows that end in padding, two segments, small numbers."""
+    open_sizes = spec.shape.as_list().count(None)
+    shape = (_BATCH, *[3] * (open_sizes - 2), _LENGTH)
     column = np.broadcast_to(np.arange(_LENGTH), shape)
-    return {"input_word_ids": column * 3 % 5, "input_mask": column < _LENGTH - 2, "input_type_ids": column > 3}[
-        spec.name
-    ].astype(np.int32)
+    if spec.dtype.is_floating:
+        return np.repeat(column[..., None] / _LENGTH, spec.shape[-1], axis=-1).astype(np.float32)
+    values = {"input_word_ids": column * 3 % 5, "input_mask": column < _LENGTH - 2, "input_type_ids": column > 3}
+    return values.get(spec.name, column % 2).astype(np.int32)

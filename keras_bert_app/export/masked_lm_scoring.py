@@ -12,6 +12,7 @@ from keras_bert_app.export import rows
 from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.export.specs import text_spec
 from pipelines.ragged import row_ids
+from pipelines.wordpiece import token_columns
 
 # The size of 32 rows of 128 tokens. An encoder reaches its full speed with this batch and needs little memory.
 _PLACES_AT_A_TIME = 4096
@@ -20,7 +21,7 @@ _ROWS_AT_A_TIME = 256
 
 
 def tokenize_function(tokenizer, special_tokens_in_text: bool = False):
-    """Makes a tf.function from string [B] to RaggedTensor int32 [B, (pieces)].
+    """Makes a tf.function from string [B] to RaggedTensor int32 [B, (pieces)], see tokenize_with_columns.
 
     All functions that call the tf.function share its graph.
 
@@ -33,7 +34,7 @@ def tokenize_function(tokenizer, special_tokens_in_text: bool = False):
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.special_tokens_in_text = special_tokens_in_text
-    return tf.function(tokenizer.tokenize, input_signature=[text_spec()], autograph=False)
+    return tf.function(tokenizer.tokenize_with_columns, input_signature=[text_spec()], autograph=False)
 
 
 def single_rows(tokenizer, pieces, max_seq_length: int):
@@ -41,7 +42,7 @@ def single_rows(tokenizer, pieces, max_seq_length: int):
 
     Args:
         tokenizer: BertTokenizer. The tokenizer of the model.
-        pieces: RaggedTensor int32 [B, (pieces)].
+        pieces: RaggedTensor int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
         max_seq_length: int. The most tokens of a row.
 
     Returns:
@@ -79,7 +80,7 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
         model: BertPretrainer. The model with the masked-LM head.
         tokenizer: BertTokenizer. The tokenizer of the model.
         vocabulary: string [V].
-        pieces: RaggedTensor int32 [B, (pieces)].
+        pieces: RaggedTensor int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
         max_seq_length: int. The most tokens of a row.
 
     Returns:
@@ -94,6 +95,7 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
     pieces = pieces[:, : max_seq_length - 2]
     start, length = rows.spans(pieces)
     inputs = rows.pack(tokenizer, pieces.flat_values, (start, length))
+    pieces = pieces.with_flat_values(token_columns.split_columns(pieces.flat_values)[0])
     # int32 [N]: the row of each piece, and its column in this row. Column 0 is [CLS].
     row = row_ids(pieces.row_splits)
     column = tf.range(tf.size(row)) - tf.gather(start, row) + 1
@@ -106,6 +108,8 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: 
         part = {name: tf.gather(values[:, :longest], masked_row) for name, values in inputs.items()}
         is_masked = tf.range(longest) == masked_column[:, None]
         part["input_word_ids"] = tf.where(is_masked, tokenizer.mask_id, part["input_word_ids"])
+        if tokenizer.columns is not None:
+            part = tokenizer.columns.hidden_at_masks(part)
         states = model.encoder(part, output_positions=masked_column[:, None])["sequence_output"]
         logits = masked_lm_logits(model, tokenizer, states, tf.range(last - first))
         return [tf.gather(tf.nn.log_softmax(logits), pieces.flat_values[first:last], batch_dims=1)]
@@ -145,8 +149,8 @@ def next_sentence(model, tokenizer, pieces_a, pieces_b, max_seq_length: int) -> 
     Args:
         model: BertPretrainer. The model with the next-sentence head.
         tokenizer: BertTokenizer. The tokenizer of the model.
-        pieces_a: RaggedTensor int32 [B, (pieces)].
-        pieces_b: RaggedTensor int32 [B, (pieces)].
+        pieces_a: RaggedTensor int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
+        pieces_b: RaggedTensor, as pieces_a.
         max_seq_length: int. The most tokens of a row.
 
     Returns:
@@ -156,7 +160,7 @@ def next_sentence(model, tokenizer, pieces_a, pieces_b, max_seq_length: int) -> 
     room = tf.fill(tf.shape(a_length), max_seq_length - 3)
     a_kept, b_kept = rows.kept_lengths([a_length, b_length], room)
     tokens = tf.concat([pieces_a.flat_values, pieces_b.flat_values], axis=0)
-    b_start += tf.size(pieces_a.flat_values)
+    b_start += tf.shape(pieces_a.flat_values)[0]
     logits = model(
         {
             **rows.pack(tokenizer, tokens, (a_start, a_kept), (b_start, b_kept)),

@@ -20,7 +20,7 @@ class PreprocessorModule(tf.Module):
     its attributes `tokenize` and `bert_pack_inputs` instead. `tokenize` makes a segment from strings [B]: a
     RaggedTensor int32 [B, (words), (pieces)]. `bert_pack_inputs` makes the dict from a list of one or two segments and
     seq_length. A segment may also be [B, (pieces)]. tokenize.get_special_tokens_dict() gives the ids of the special
-    pieces.
+    pieces. With a tokenizer that has columns, the object has only its function of strings.
 
     Args:
         tokenizer: BertTokenizer. The tokenizer of the model.
@@ -31,9 +31,10 @@ class PreprocessorModule(tf.Module):
         super().__init__(name="preprocessor")
         self.about = About("preprocessor", {"serving_default": {"text": [_EXAMPLE]}}, max_seq_length=seq_length)
         tokenize = masked_lm_scoring.tokenize_function(tokenizer)
-        self.tokenize = _callable(_words_function(tokenizer, tokenize))
-        self.tokenize.get_special_tokens_dict = _callable(_special_tokens_function(tokenizer))
-        self.bert_pack_inputs = _callable(_pack_function(tokenizer, seq_length))
+        if tokenizer.columns is None:
+            self.tokenize = _callable(_words_function(tokenizer, tokenize))
+            self.tokenize.get_special_tokens_dict = _callable(_special_tokens_function(tokenizer))
+            self.bert_pack_inputs = _callable(_pack_function(tokenizer, seq_length))
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def serve(text):
@@ -113,4 +114,5 @@ def _pack(tokenizer, segments, seq_length):
     Returns:
         dict of int32 [B, seq_length].
     """
-    return packing.pack_segments(segments, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+    ids = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
+    return packing.pack_segments(segments, seq_length, *ids, tokenizer.columns)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import best_answers, rows
 from keras_bert_app.export.chunks import logits_of_rows
-from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import about_run, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 
@@ -41,9 +41,9 @@ class QuestionAnsweringModule(tf.Module):
         def serve(question, context):
             return self._answers(tf.ensure_shape(question, [None]), tf.ensure_shape(context, [None]))
 
-        @tf.function(input_signature=FROM_IDS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = checked_ids(self.model.config, input_word_ids, input_mask, input_type_ids, execution)
+        @takes_rows(ids_specs(self.model.config))
+        def ids(*inputs):
+            encoded = checked_ids(self.model.config, inputs, execution)
             logits = self.model(encoded, execution=execution)["logits"]
             return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 

@@ -41,46 +41,45 @@ def pack(tokenizer, tokens, a: tuple, b: tuple | None = None) -> dict:
 
     Args:
         tokenizer: BertTokenizer. The tokenizer of the model.
-        tokens: int32 [T].
+        tokens: int32 [T], or [T, 1 + C] if the tokenizer has columns.
         a: (first token, number of tokens) of the first segment, int32 [N] each.
         b: the same for the second segment, or None for rows of one segment.
 
     Returns:
-        dict of int32 [N, S].
+        dict of int32 [N, S], and the inputs of the tokenizer's columns.
     """
     has_b = b is not None
     b = b or (tf.zeros_like(a[0]), tf.zeros_like(a[1]))
     lengths = a[1] + b[1] + (3 if has_b else 2)
-    # The padding id and the length 3 keep tf.gather and tf.reduce_max defined for a batch without tokens or rows.
-    tokens = tf.concat([tokens, [tokenizer.pad_id]], axis=0)
-    ids, mask, types, _ = packing.pack_pairs(
+    return packing.encoder_inputs(
         tokens,
         SegmentPairs(*a, *b, None),
-        tf.reduce_max(tf.concat([lengths, [3]], axis=0)),
+        tf.reduce_max(tf.concat([lengths, [3]], axis=0)),  # the length 3 keeps reduce_max defined without rows
         tokenizer.cls_id,
         tokenizer.sep_id,
         tokenizer.pad_id,
         has_b,
+        tokenizer.columns,
     )
-    return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
 def grouped(inputs: dict, counts) -> dict:
     """Groups rows [N, S] by example as [B, G, S]. Missing rows have a mask of zeros.
 
     Args:
-        inputs: dict of int32 [N, S]. The inputs of an encoder.
+        inputs: dict of [N, S, ...]. The inputs of an encoder.
         counts: int32 [B]. The rows of each example.
 
     Returns:
-        dict of int32 [B, G, S].
+        dict of [B, G, S, ...].
     """
     splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
     # An LSTM over groups needs at least one step, even in a batch without examples.
     missing = tf.cast(tf.size(counts) == 0, tf.int32)
     return {
         name: tf.pad(
-            tf.RaggedTensor.from_row_splits(rows, splits, validate=False).to_tensor(), [[0, 0], [0, missing], [0, 0]]
+            tf.RaggedTensor.from_row_splits(rows, splits, validate=False).to_tensor(),
+            [[0, 0], [0, missing]] + [[0, 0]] * (rows.shape.rank - 1),
         )
         for name, rows in inputs.items()
     }

@@ -14,7 +14,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models
 from keras_bert_app.export import pooling as poolings
 from keras_bert_app.export.pretrained_export import TRAINING, facts, training_record, with_checkpoint
-from keras_bert_app.export.specs import FROM_IDS, About, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import About, checked_ids, example_row, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.interop import archives, hub, load, surgery
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.interop.huggingface import sentence_transformers_files
@@ -112,20 +112,14 @@ class EmbeddingModule(tf.Module):
             inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
             return {**inputs, "truncated": truncated}
 
-        @tf.function(autograph=False, input_signature=FROM_IDS)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            inputs = checked_ids(encoder.config, input_word_ids, input_mask, input_type_ids, execution)
-            return {"embedding": vectors(inputs)}
+        @takes_rows(ids_specs(encoder.config))
+        def ids(*inputs):
+            return {"embedding": vectors(checked_ids(encoder.config, inputs, execution))}
 
         self.exported = {"serving_default": embed, "num_tokens": num_tokens, "tokenize": rows_of_ids, "ids": ids}
-        example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
         examples = {
             **{name: {"text": [_EXAMPLE]} for name in ("serving_default", "num_tokens", "tokenize")},
-            "ids": {
-                "input_word_ids": example,
-                "input_mask": [[1] * len(example[0])],
-                "input_type_ids": [[0] * len(example[0])],
-            },
+            "ids": example_row(encoder.config, [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]),
         }
         self.about = AboutEmbeddings("embeddings", examples, max_seq_length=how.max_seq_length, how=how)
 

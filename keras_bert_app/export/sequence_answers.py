@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_bert_app.export import rows
-from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import about_run, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from keras_bert_app.tasks.features import head_length
@@ -36,7 +36,7 @@ class SequenceModule(tf.Module):
         has_groups = bool(model.head.windows)
 
         def answers(texts):
-            encoded, truncated = _rows([tokenizer.tokenize(text) for text in texts], tokenizer, run)
+            encoded, truncated = _rows([tokenizer.tokenize_with_columns(text) for text in texts], tokenizer, run)
             return {**self._answers(model(encoded)["logits"]), "truncated": truncated}
 
         if len(inputs) == 1:
@@ -50,9 +50,9 @@ class SequenceModule(tf.Module):
             def serve(text_a, text_b):
                 return answers([text_a, text_b])
 
-        @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = checked_ids(model.config, input_word_ids, input_mask, input_type_ids, execution)
+        @takes_rows(ids_specs(model.config, has_groups))
+        def ids(*inputs):
+            encoded = checked_ids(model.config, inputs, execution)
             return self._answers(model(encoded, execution=execution)["logits"])
 
         self.exported = {"serving_default": serve, "ids": ids}
@@ -77,7 +77,7 @@ def _rows(pieces, tokenizer, run):
     """Makes the rows of texts in graph, as sequences.featurize does.
 
     Args:
-        pieces: list of one or two RaggedTensors int32 [B, (pieces)].
+        pieces: list of one or two RaggedTensors int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
         tokenizer: BertTokenizer. The tokenizer of the model.
         run: FinetuningConfig. It has the length of rows and the settings for long texts.
 
@@ -87,7 +87,7 @@ def _rows(pieces, tokenizer, run):
     tokens = tf.concat([part.flat_values for part in pieces], axis=0)
     (start, length), *others = [rows.spans(part) for part in pieces]
     if others:
-        b_start, b_length = others[0][0] + tf.size(pieces[0].flat_values), others[0][1]
+        b_start, b_length = others[0][0] + tf.shape(pieces[0].flat_values)[0], others[0][1]
         room = tf.fill(tf.shape(length), run.max_seq_length - 3)
         kept, b_kept = rows.kept_lengths([length, b_length], room)
         encoded = rows.pack(tokenizer, tokens, (start, kept), (b_start, b_kept))

@@ -1,15 +1,35 @@
 """Parts that all exports share: inputs of signatures, variables, and descriptions."""
 
 import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
-_IDS = ("input_word_ids", "input_mask", "input_type_ids")
-# FROM_IDS has one row for each example, FROM_GROUPS has several rows for each example.
-FROM_IDS = [tf.TensorSpec([None, None], tf.int32, name=name) for name in _IDS]
-FROM_GROUPS = [tf.TensorSpec([None, None, None], tf.int32, name=name) for name in _IDS]
+
+def ids_specs(config: BertConfig, has_groups: bool = False) -> list[tf.TensorSpec]:
+    """Describes the inputs of a signature over rows of ids.
+
+    Args:
+        config: BertConfig. The configuration of the model.
+        has_groups: bool. Whether an example has several rows.
+
+    Returns:
+        list of tf.TensorSpec in the order of config.input_names: int32 [B, S], or [B, G, S] with groups; float32
+        [B, S, width] for a channel of vectors.
+    """
+    widths = {channel.input_name: channel.width for channel in config.channels if channel.width}
+    return [
+        tf.TensorSpec(
+            [None] * (2 + has_groups) + ([widths[name]] if name in widths else []),
+            tf.float32 if name in widths else tf.int32,
+            name=name,
+        )
+        for name in config.input_names
+    ]
 
 
 def text_spec(name: str = "text") -> tf.TensorSpec:
@@ -24,34 +44,75 @@ def text_spec(name: str = "text") -> tf.TensorSpec:
     return tf.TensorSpec([None], tf.string, name=name)
 
 
-def checked_ids(config, input_word_ids, input_mask, input_type_ids, execution: Execution = PLAIN) -> dict:
+def takes_rows(specs: Sequence[tf.TensorSpec]) -> Callable[[Callable], tf.types.experimental.PolymorphicFunction]:
+    """Makes a decorator for signatures whose inputs depend on the configuration.
+
+    Args:
+        specs: list of tf.TensorSpec. The inputs.
+
+    Returns:
+        Function that makes a tf.function of a function of the inputs in this order. The arguments of the tf.function
+        have the names of the specs.
+    """
+    parameters = [inspect.Parameter(spec.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for spec in specs]
+
+    def make(call):
+        def named(*rows):
+            return call(*rows)
+
+        named.__signature__ = inspect.Signature(parameters)  # tf.function reads it
+        return tf.function(named, input_signature=specs, autograph=False)
+
+    return make
+
+
+def checked_ids(config: BertConfig, rows: Sequence, execution: Execution = PLAIN) -> dict:
     """Checks rows of ids in graph. Numbers outside of the tables would give meaningless answers.
 
     Args:
         config: BertConfig. The shape of the model.
-        input_word_ids: int32 [..., S]. The ids of the pieces.
-        input_mask: int32 [..., S]. 1 for a piece, 0 for padding.
-        input_type_ids: int32 [..., S]. The segment of each piece.
+        rows: the inputs that ids_specs describes, in their order: the ids of the pieces, the mask (1 for a piece, 0 for
+            padding), the segment of each piece, and the inputs of channels and positions.
         execution: Execution. Only graphs of plain ops contain the checks, because LiteRT has no op for them.
 
     Returns:
-        dict of the three tensors, which are the inputs of an encoder.
+        dict of the tensors, which are the inputs of an encoder.
     """
-    inputs = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    inputs = dict(zip(config.input_names, rows, strict=True))
     if execution is not PLAIN:
         return inputs
-    shape, most = tf.shape(input_word_ids), config.max_position_embeddings
+    shape, most = tf.shape(inputs["input_word_ids"]), config.max_position_embeddings
     checks = [tf.debugging.Assert(shape[-1] <= most, [f"expected rows of at most {most} tokens; they have", shape[-1]])]
-    for (name, values), size in zip(inputs.items(), (config.vocab_size, 2, config.type_vocab_size), strict=True):
-        checks += [
+    sizes = {"input_word_ids": config.vocab_size, "input_mask": 2, "input_type_ids": config.type_vocab_size}
+    sizes |= {"input_positions": most} | {channel.input_name: channel.size + 1 for channel in config.channels}
+    for name, values in inputs.items():
+        is_vector = values.dtype.is_floating
+        own_shape = tf.shape(values)[:-1] if is_vector else tf.shape(values)
+        checks.append(
             tf.debugging.Assert(
-                tf.reduce_all(tf.shape(values) == shape),
-                [f"{name}: expected the shape of input_word_ids,", shape, "but the shape is", tf.shape(values)],
-            ),
-            inside(name, values, size),
-        ]
+                tf.reduce_all(own_shape == shape),
+                [f"{name}: expected the shape of input_word_ids,", shape, "but the shape is", own_shape],
+            )
+        )
+        if not is_vector:
+            checks.append(inside(name, values, sizes[name]))
     with tf.control_dependencies(checks):
         return {name: tf.identity(values) for name, values in inputs.items()}
+
+
+def example_row(config: BertConfig, ids: Sequence[int]) -> dict:
+    """Makes the example of a request with one row of ids.
+
+    Args:
+        config: BertConfig. The shape of the model.
+        ids: list of int.
+
+    Returns:
+        dict from the name of an input to a list with one row.
+    """
+    row = {"input_word_ids": [list(ids)], "input_mask": [[1] * len(ids)]}
+    vectors = {channel.input_name: [[[0.0] * channel.width] * len(ids)] for channel in config.channels if channel.width}
+    return {name: [[0] * len(ids)] for name in config.input_names} | row | vectors
 
 
 def inside(name: str, values, size) -> tf.Operation:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.chunks import logits_of_rows
-from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import about_run, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.export.word_splitter import WordSplitter
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.tagging import has_entities
@@ -48,6 +48,8 @@ class TaggingModule(tf.Module):
         @tf.function(input_signature=[text_spec()], autograph=False)
         def serve(text):
             pieces, first, starts, ends = splitter.split(tf.ensure_shape(text, [None]))
+            if self.tokenizer.columns is not None:
+                pieces = self.tokenizer.tokenize_with_columns(text)  # the same pieces, with their columns
             answers, windows = self._word_answers(pieces, first.flat_values, row_ids(first.row_splits))
 
             def by_text(values):
@@ -74,7 +76,7 @@ class TaggingModule(tf.Module):
             words = tf.ensure_shape(words, [None, None])
             is_word = words != ""
             places = tf.where(is_word)
-            pieces = self.tokenizer.tokenize(tf.boolean_mask(words, is_word))
+            pieces = self.tokenizer.tokenize_with_columns(tf.boolean_mask(words, is_word))
             # [W] The first piece of each word; -1 if the word has no pieces.
             first = tf.where(pieces.row_lengths() > 0, tf.cast(pieces.row_starts(), tf.int32), -1)
             by_text = tf.RaggedTensor.from_value_rowids(
@@ -92,9 +94,9 @@ class TaggingModule(tf.Module):
         return tag_words
 
     def _ids_function(self, execution):
-        @tf.function(input_signature=FROM_IDS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = checked_ids(self.model.config, input_word_ids, input_mask, input_type_ids, execution)
+        @takes_rows(ids_specs(self.model.config))
+        def ids(*inputs):
+            encoded = checked_ids(self.model.config, inputs, execution)
             logits = self.model(encoded, execution=execution)["logits"]
             return {"probabilities": tf.nn.softmax(logits)}
 
@@ -104,7 +106,7 @@ class TaggingModule(tf.Module):
         """Computes the answers for W words.
 
         Args:
-            pieces: RaggedTensor int32 [B, (pieces)].
+            pieces: RaggedTensor int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
             first: int32 [W]. The first piece of each word, a place among the pieces of all texts; -1 for none.
             row: int32 [W]. The text of each word.
 

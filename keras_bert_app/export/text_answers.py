@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_bert_app.export import rows
-from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
+from keras_bert_app.export.specs import about_run, checked_ids, ids_specs, takes_rows, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families import text_to_text
 from pipelines.wordpiece.detokenizing import texts_of_ids
@@ -48,9 +48,9 @@ class TextToTextModule(tf.Module):
                 "truncated": truncated,
             }
 
-        @tf.function(input_signature=FROM_IDS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = checked_ids(model.config, input_word_ids, input_mask, input_type_ids, execution)
+        @takes_rows(ids_specs(model.config))
+        def ids(*inputs):
+            encoded = checked_ids(model.config, inputs, execution)
             decoded = model.decoded(encoded, options, execution)
             return {"target_word_ids": decoded.ids, "scores": decoded.scores}
 

@@ -61,6 +61,11 @@ class TextStream:
             )
         if weights.vocabulary is None:
             raise UserError(f"{weights.origin}: has no vocab.txt, so texts cannot be read; put vocab.txt beside it")
+        if weights.config.has_columns:
+            raise UserError(
+                f"{weights.origin}: reads channels or positions of lines, which a continuation does not have; name a "
+                "model without them"
+            )
         most = weights.config.max_position_embeddings - 2
         if options.max_new_tokens > most:
             raise UserError(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import INPUTS, POSITIONS_INPUT
 from keras_bert_app.terminal.text_columns import isolated, painted, printable, wrapped
 
 HIDDEN, KEPT, RANDOM = 0, 1, 2
@@ -158,7 +159,21 @@ def example_lines(
     lines = [painted(line, "1", look.color) for line in wrapped(head, "", look.width, look.color)]
     for name, segment in (("A", words[:first_sep]), ("B", words[first_sep:]))[: 1 + has_pairs]:
         lines += wrapped(segment, f"  {name}  ", look.width, look.color)
+    for name in sorted(name for name in example if name.startswith("input_") and name not in INPUTS):
+        values = [(text, "") for text in map(_column_text(name), example[name][0, :length].tolist())]
+        lines += wrapped(values, f"  {name.removeprefix('input_')}  ", look.width, look.color)
     return lines
+
+
+def _column_text(name):
+    """The function from a value of an input beside the ids to its text, "-" for none."""
+
+    def text(value):
+        if isinstance(value, list):
+            return ",".join(f"{number:.3g}" for number in value)
+        return str(value) if name == POSITIONS_INPUT else str(value - 1) if value else "-"
+
+    return text
 
 
 def _word(piece_id, segment, tokenizer, look):

@@ -88,12 +88,18 @@ def from_corpora(run: PretrainingConfig, vocab_file: str, tokenizer: str, do_low
     Returns:
         Source.
     """
-    config = BertConfig(max_position_embeddings=run.max_seq_length, tokenizer=tokenizer, do_lower_case=do_lower_case)
+    manifests = _manifests(run.corpus_dir)
+    config = BertConfig(
+        max_position_embeddings=run.max_seq_length,
+        tokenizer=tokenizer,
+        do_lower_case=do_lower_case,
+        channels=next(iter(manifests.values())).get("channels", ()) if tokenizer == "symbols" else (),
+    )
     run, tokenizer = run.resolved().checked_against(config), tokenizer_of(vocab_file, config)
     return Source(
         run,
         tokenizer,
-        _train_shards(_manifests(run.corpus_dir)),
+        _train_shards(manifests),
         pretraining_data.example_arguments(run, tokenizer, run.lexicon_file),
         {},
         {},

@@ -9,12 +9,13 @@ import zipfile
 
 import numpy as np
 
+from keras_bert_app.config import bert_config
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from pipelines import storage
 
 NAME = "parity.npz"
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")
+INPUTS = (*bert_config.INPUTS, "masked_lm_positions")
 _MAX_BYTES = 1 << 28  # BERT-large with a multilingual vocabulary needs about 25 MB.
 
 

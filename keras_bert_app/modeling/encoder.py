@@ -9,7 +9,7 @@ import keras
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.attention import SelfAttention
-from keras_bert_app.modeling.embeddings import BertEmbeddings
+from keras_bert_app.modeling.embeddings import BertEmbeddings, column_inputs
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
@@ -141,7 +141,8 @@ class BertEncoder(Configured, keras.Model):
         name: str. The name of the Keras model.
 
     Call arguments:
-        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]. The encoder ignores other keys.
+        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S], and the inputs of the
+            configuration's channels and positions (pipelines.wordpiece.token_columns). The encoder ignores other keys.
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: bool. Whether to return the attention probabilities too.
         output_positions: int32 [B, P]. The places for which the last layer computes its output. For other places the
@@ -209,7 +210,11 @@ class BertEncoder(Configured, keras.Model):
         mask, is_causal, dropout_stem = inputs["input_mask"], self.config.is_causal, backend.stem(dropout_seed)
         scores = mask_scores(mask, is_causal)
         embedding_output = self.embeddings(
-            inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem, execution=execution
+            inputs["input_word_ids"],
+            inputs["input_type_ids"],
+            dropout_stem,
+            **column_inputs(inputs, self.config),
+            execution=execution,
         )
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:

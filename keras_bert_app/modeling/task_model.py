@@ -14,7 +14,6 @@ from keras_bert_app.modeling.lstm import BiLstm
 from keras_bert_app.modeling.task_head import CHOICES, TOKENS, Head
 from keras_bert_app.modeling.token_features import TokenFeatures
 
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # The model reads these keys of a batch.
 CONTEXT_LSTM = "context_lstm"  # The name of the part that makes context vectors.
 _DROPOUT_PLACE = 1_000_000  # Larger than every place number in the encoder.
 _EPSILON = 1e-12  # BERT's epsilon of LayerNorm
@@ -82,8 +81,8 @@ class BertTaskModel(Configured, keras.Model):
         name: str. The name of the Keras model.
 
     Call arguments:
-        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; [B, G, S] for a head on CHOICES or
-            with windows. A window with a mask of zeros is absent.
+        inputs: dict with the encoder's inputs, such as input_word_ids, input_mask, input_type_ids, int32 [B, S];
+            [B, G, S] for a head on CHOICES or with windows. A window with a mask of zeros is absent.
         dropout_seed: int [2] for training with dropout, or None for inference.
         execution: Execution. How ops are executed.
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
@@ -193,7 +192,7 @@ class BertTaskModel(Configured, keras.Model):
             outputs = self._outputs(inputs, dropout_seed, execution)
             return {**outputs, **self.crf(outputs["logits"], inputs["input_mask"])} if self.crf else outputs
         # Both passes are rows of one batch. Dropout differs between rows, so the passes differ.
-        twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in INPUTS}
+        twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in self.config.input_names}
         logits = keras.ops.split(self._outputs(twice, dropout_seed, execution)["logits"], 2)
         return dict(zip(("logits", "logits_again"), logits, strict=True))
 
@@ -204,7 +203,7 @@ class BertTaskModel(Configured, keras.Model):
         if has_groups:
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
-            inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
+            inputs = {name: _flat_rows(inputs[name]) for name in self.config.input_names}
         place = None
         if head.reads_one_place:
             place = (
@@ -268,6 +267,11 @@ class BertTaskModel(Configured, keras.Model):
         if self.context_lstm is not None:
             states = [*states, self.context_lstm(outputs["sequence_output"], mask, execution=execution)]
         return _side_by_side(states)
+
+
+def _flat_rows(values):
+    """Reshapes [B, G, S, ...] to [B x G, S, ...]."""
+    return keras.ops.reshape(values, (-1, *keras.ops.shape(values)[2:]))
 
 
 def _side_by_side(vectors):

@@ -19,7 +19,9 @@ def tokenizer_of(vocab_file: str | bytes, config: BertConfig) -> BertTokenizer:
     Raises:
         DataError: the vocabulary is not usable, or does not fit the configuration.
     """
-    return make_tokenizer(vocab_file, config.tokenizer, config.do_lower_case)
+    return make_tokenizer(
+        vocab_file, config.tokenizer, config.do_lower_case, channels=config.channels, positions=config.positions
+    )
 
 
 def run_tokenizer(vocabulary_bytes: bytes, config: BertConfig, target_bytes: bytes | None = None) -> BertTokenizer:
@@ -33,12 +35,15 @@ def run_tokenizer(vocabulary_bytes: bytes, config: BertConfig, target_bytes: byt
         target_bytes: content of target_vocab.txt, if the target texts have a vocabulary of their own. The attribute
             `target` is then their tokenizer. The pieces of this vocabulary decide whether it is uncased.
     """
-    return _shared(vocabulary_bytes, config.tokenizer, config.do_lower_case, target_bytes)
+    columns = config.channels, config.positions
+    return _shared(vocabulary_bytes, config.tokenizer, config.do_lower_case, target_bytes, *columns)
 
 
 @functools.lru_cache(maxsize=4)
-def _shared(vocabulary_bytes, kind, do_lower_case, target_bytes):
-    tokenizer = make_tokenizer(vocabulary_bytes, kind, do_lower_case, verify_casing=False)
+def _shared(vocabulary_bytes, kind, do_lower_case, target_bytes, channels, positions):
+    tokenizer = make_tokenizer(
+        vocabulary_bytes, kind, do_lower_case, verify_casing=False, channels=channels, positions=positions
+    )
     if target_bytes is not None:
         is_uncased = casing.fits(parse_vocabulary(target_bytes)[0], True)
         tokenizer.target = make_tokenizer(target_bytes, kind, is_uncased, verify_casing=False)

@@ -31,7 +31,8 @@ def make_batch(
         group_size: int. G, the rows of a unit. The default is the number of rows of the largest unit in the batch.
 
     Returns:
-        dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows;
+        dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows, and
+        the further inputs of the features' columns;
         the labels of the features [B, ...]; their token labels [B, S], -1 for none; target_word_ids, int32 [B, S], if
         the answers are texts; example_weights, float32 [B].
     """
@@ -52,11 +53,17 @@ def make_batch(
     b_starts = np.where(is_row, features.b_starts[rows], 0)
     types = (is_token & (np.arange(length) >= b_starts[:, None])).astype(np.int32)
     batch = {"input_word_ids": ids, "input_mask": is_token.astype(np.int32), "input_type_ids": types}
+    if features.columns is not None:
+        columns = np.zeros((*is_token.shape, features.columns.shape[1]), np.int32)
+        columns[is_token] = np.concatenate([features.columns[span] for span in spans])
+        batch |= {name: values.numpy() for name, values in features.column_inputs(tf.constant(columns)).items()}
     for name, values in features.token_labels.items():
         batch[name] = np.full(is_token.shape, -1, values.dtype)
         batch[name][is_token] = np.concatenate([values[span] for span in spans])
     if features.unit_splits is not None:
-        batch = {name: values.reshape(batch_size, group_size, length) for name, values in batch.items()}
+        batch = {
+            name: values.reshape(batch_size, group_size, length, *values.shape[2:]) for name, values in batch.items()
+        }
     if features.target_ids is not None:
         batch["target_word_ids"] = _target_ids(features, units, batch_size, length)
     for name, values in features.labels.items():

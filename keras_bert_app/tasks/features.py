@@ -3,11 +3,14 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from pipelines.channels import line_fault
 
 _TEXTS_PER_CALL = 1024
 
@@ -30,6 +33,8 @@ class Features:
         target_ids: int32 [T']. The target texts one after the other, each [CLS] pieces [SEP]. None: the answers are no
             texts. Only for features whose units are rows.
         target_splits: int64 [R + 1]. Where each target begins in target_ids.
+        columns: int32 [T, C]. The columns of the tokens (pipelines.wordpiece.token_columns), None without columns.
+        column_inputs: function of columns int32 [rows, S, C]. It gives the further inputs of the encoder.
     """
 
     token_ids: np.ndarray
@@ -43,6 +48,8 @@ class Features:
     for_decode: dict = dataclasses.field(default_factory=dict)
     target_ids: np.ndarray | None = None
     target_splits: np.ndarray | None = None
+    columns: np.ndarray | None = None
+    column_inputs: Callable | None = None
 
     @property
     def num_units(self) -> int:
@@ -58,7 +65,9 @@ class Features:
         """The sha256 of rows and labels, in hexadecimal digits."""
         digest = hashlib.sha256()
         targets = () if self.target_ids is None else (self.target_ids, self.target_splits)
-        for values in (self.token_ids, self.row_splits, *self.labels.values(), *self.token_labels.values(), *targets):
+        columns = () if self.columns is None else (self.columns,)
+        labels = (*self.labels.values(), *self.token_labels.values())
+        for values in (self.token_ids, self.row_splits, *labels, *targets, *columns):
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
@@ -90,24 +99,25 @@ class RowBuilder:
     """Collects rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] and makes Features from them.
 
     Args:
-        tokenizer: An object with cls_id and sep_id.
+        tokenizer: A tokenizer of pipelines.wordpiece.
     """
 
     def __init__(self, tokenizer):
-        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self.columns = tokenizer.columns
+        self.cls, self.sep = (_tokens_of([id], self.columns) for id in (tokenizer.cls_id, tokenizer.sep_id))
         self.parts, self.lengths, self.b_starts = [], [], []
 
     def add(self, a: np.ndarray, b: np.ndarray | None = None) -> None:
         """Appends a row.
 
         Args:
-            a: int32 [tokens of A].
-            b: int32 [tokens of B]; None for a single text.
+            a: int32 [tokens of A], or [tokens of A, 1 + C] with columns.
+            b: the same for B; None for a single text.
         """
-        row = [[self.cls_id], a, [self.sep_id]]
+        row = [self.cls, a, self.sep]
         b_start = len(a) + 2
         if b is not None:
-            row += [b, [self.sep_id]]
+            row += [b, self.sep]
         self.parts += row
         self.lengths.append(sum(map(len, row)))
         self.b_starts.append(b_start)
@@ -122,12 +132,11 @@ class RowBuilder:
         for_decode: dict[str, np.ndarray] | None = None,
     ) -> Features:
         """The Features of all rows. The arguments are the attributes of Features."""
-        token_ids = (
-            np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
-        )
+        tokens = np.concatenate([self.sep[:0], *(np.asarray(part, np.int32) for part in self.parts)])
+        has_columns = self.columns is not None
         splits = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)]).astype(np.int64)
         return Features(
-            token_ids,
+            np.ascontiguousarray(tokens[:, 0]) if has_columns else tokens,
             splits,
             np.array(self.b_starts, np.int32),
             np.asarray(examples, np.int32),
@@ -136,7 +145,15 @@ class RowBuilder:
             dict(token_labels or {}),
             list(notes),
             dict(for_decode or {}),
+            columns=tokens[:, 1:] if has_columns else None,
+            column_inputs=self.columns.inputs if has_columns else None,
         )
+
+
+def _tokens_of(ids, columns):
+    """Tokens without values, int32 [N], or [N, 1 + C] with columns."""
+    ids = np.array(ids, np.int32)
+    return ids if columns is None else np.pad(ids[:, None], [(0, 0), (0, columns.size)])
 
 
 def piece_ids(tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
@@ -147,8 +164,14 @@ def piece_ids(tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
         texts: list of str.
 
     Returns:
-        list of int32 arrays, one for each text.
+        list of int32 arrays [N], one for each text; [N, 1 + C] if the tokenizer has columns.
+
+    Raises:
+        UserError: a symbol has a value that its channel does not have.
     """
+    for text in texts if tokenizer.columns is not None else ():
+        if fault := line_fault(text.encode("utf-8", "replace").decode(), tokenizer.columns.channels):
+            raise UserError(f"the text that begins {text[:40]!r}: {fault}")
     return [ids for (ids,) in _by_text(_tokenize_function(tokenizer, has_spans=False), texts)]
 
 
@@ -173,7 +196,7 @@ def _tokenize_function(tokenizer, has_spans):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(strings):
         if not has_spans:
-            return (tokenizer.tokenize(strings),)
+            return (tokenizer.tokenize_with_columns(strings),)
         ids, _, _, starts, ends = tokenizer.tokenize_with_offsets(strings)
         return ids, starts.with_flat_values(tf.stack([starts.flat_values, ends.flat_values], axis=1))
 

@@ -24,6 +24,7 @@ from keras_bert_app.tasks import (
     transfer,
     vector_start,
 )
+from keras_bert_app.tasks.families import sequences, tagging
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -132,6 +133,7 @@ def make_start(
     strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
     _check_rows(strategy, run)
+    _check_columns(model_config, run)
     tokenizer, target_vocabulary = _tokenizer(existing, run, vocabulary, model_config)
     data = _loaded_data(existing, run, tokenizer, model_config.type_vocab_size)
     fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
@@ -152,6 +154,14 @@ def make_start(
     task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers, vectors)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+def _check_columns(model_config, run):
+    if model_config.has_columns and registry.find(run.task).family not in (sequences, tagging):
+        raise UserError(
+            f"--task={run.task}: does not read channels or positions of lines, which this model has; take a task of "
+            "texts, pairs of texts or tags, or a model without them"
+        )
 
 
 def _check_rows(strategy, run):

@@ -4,9 +4,9 @@ import math
 
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import INPUTS
 from keras_bert_app.modeling.crf import EXCLUDED, log_partition
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.task_model import INPUTS
 from keras_bert_app.training.language_model_objective import LanguageModelObjective
 from keras_bert_app.training.losses import classification_sums, smoothing_losses
 

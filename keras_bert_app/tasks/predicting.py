@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_head import TOKENS
-from keras_bert_app.modeling.task_model import INPUTS
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress
@@ -53,7 +52,7 @@ def unit_logits(
     for batch, units in batches.evaluation_batches(features, run, batch_size, **shapes):
         if should_stop():
             return None
-        outputs = call({name: batch[name] for name in INPUTS})
+        outputs = call({name: batch[name] for name in model.config.input_names})
         for row, unit in zip(_rows(outputs), units, strict=False):  # the rows after the last unit fill up the batch
             by_unit[unit] = row[: num_tokens[unit]] if model.head.stands_on == TOKENS else row
         if progress:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert_app.config.pretraining_config import PretrainingConfig
@@ -15,6 +15,7 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal.progress import ReadingProgress
 from keras_bert_app.training import pretraining_data
 from pipelines import storage
+from pipelines.channels import Channel, parse_channels
 from pipelines.corpus.manifest import (
     FAULTS,
     LEAST_SHARE_WITH_PAIRS,
@@ -79,7 +80,9 @@ def corpus_directories(workdir: str, run: PretrainingConfig) -> tuple[str, ...]:
     return run.corpus_dir or (work_directory.path_in(workdir, "corpus"),)
 
 
-def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str, dict[str, Any]]:
+def prepared_corpora(
+    existing: ExistingRun, run: PretrainingConfig, channels: Sequence[Channel] = ()
+) -> dict[str, dict[str, Any]]:
     """Prepares the text shards of a run, if they are not prepared yet.
 
     WORKDIR/corpus.json records the source of the shards, their names and their sha256.
@@ -87,12 +90,13 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
     Args:
         existing: ExistingRun, the content of the work directory at the start.
         run: PretrainingConfig, resolved.
+        channels: the channels of the model.
 
     Returns:
         dict directory -> manifest.
 
     Raises:
-        UserError: the corpus is not the one that the run began with.
+        UserError: the corpus is not the one that the run began with, or has other channels than the model.
         DataError: the text cannot be used, or a shard is damaged.
     """
     workdir = existing.directory
@@ -107,13 +111,15 @@ def prepared_corpora(existing: ExistingRun, run: PretrainingConfig) -> dict[str,
         storage.make_directories(workdir)
         # The note keeps the shards that a run in progress began with.
         _write_note(workdir, {**(note or {}), "source": source, **files})
-        _prepare(run, directories[0])
+        _prepare(run, directories[0], channels)
     elif run.input_files and note is None:
         raise UserError(
             f"{directories[0]}: is there already, but this run did not prepare it; take another --workdir, or give "
             "this corpus as --corpus_dir"
         )
     manifests = {directory: load_manifest(directory) for directory in directories}
+    for directory, manifest in manifests.items():
+        _check_channels(directory, manifest, channels)
     shards = [
         [shard["file"], shard["sha256"]]
         for manifest in manifests.values()
@@ -154,7 +160,22 @@ def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
     return None, _has_manifest(directory)
 
 
-def _prepare(run, directory):
+def _check_channels(directory, manifest, channels):
+    of_corpus, of_model = (
+        [str(dataclasses.replace(channel, is_masked=False)) for channel in each]
+        for each in (parse_channels(manifest.get("channels", ())), channels)
+    )
+    if of_corpus != of_model:
+        corpus, model = (
+            f"the channels {','.join(names)}" if names else "no channels" for names in (of_corpus, of_model)
+        )
+        raise UserError(
+            f"{directory}: has {corpus}, and the model has {model}; prepare the corpus again, with the --channels of "
+            "the model"
+        )
+
+
+def _prepare(run, directory, channels):
     # A run on a prepared corpus does not need these modules.
     from keras_bert_app.drawing.corpus_picture import draw_corpus_report
     from pipelines.corpus import preparation
@@ -170,6 +191,7 @@ def _prepare(run, directory):
         progress=ReadingProgress("preparing the corpus"),
         log=lambda line: print(f"preparing the corpus: {line}", flush=True),
         draw=lambda report: draw_corpus_report(report, directory),
+        channels=channels,
     )
 
 

@@ -13,6 +13,7 @@ from keras_bert_app.runs import work_directory
 from keras_bert_app.terminal.progress import ReadingProgress
 from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from pipelines import storage
+from pipelines.choices import SYMBOL_FORMATS
 from pipelines.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, SPLITS, load_manifest, overlap_text, shard_paths
 from pipelines.data_error import DataError
 
@@ -29,7 +30,7 @@ def keep_apart(workdir: str, manifests: Mapping[str, dict]) -> None:
         workdir: the work directory.
         manifests: the manifest of each corpus, by directory.
     """
-    if len(manifests) < 2 or all(manifest.get("input_format") == "symbols" for manifest in manifests.values()):
+    if len(manifests) < 2 or all(manifest.get("input_format") in SYMBOL_FORMATS for manifest in manifests.values()):
         return  # lines of symbols repeat without a copy of a text
     digests = [shard["sha256"] for manifest in manifests.values() for s in SPLITS for shard in manifest[s]["shards"]]
     source = hashlib.sha256(json.dumps(digests).encode()).hexdigest()

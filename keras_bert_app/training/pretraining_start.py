@@ -108,7 +108,7 @@ def make_start(
 def _with_corpora(start):
     """Adds the corpora to a Start. The chief first writes them and the configuration of the run."""
     if start.is_chief:
-        manifests = pretraining_corpora.prepared_corpora(start.existing, start.run)
+        manifests = pretraining_corpora.prepared_corpora(start.existing, start.run, start.model_config.channels)
         pretraining_corpora.report(manifests, start.run)
         if not start.existing.has_begun:
             pretraining_corpora.check_pairs(manifests, start.run)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 # The arrays of a batch with one number for each token. A test of sizes is not enough, because another array may have
 # the same size by chance.
-_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels", "target_word_ids", "reads_target")
+_TOKEN_ARRAYS = ("token_labels", "target_word_ids", "reads_target")  # and the inputs of the encoder
 
 
 def split_over_replicas(strategy: tf.distribute.Strategy, batch: dict[str, tf.Tensor], row_axis: int) -> Any:
@@ -78,8 +78,10 @@ def tracer(call: Callable, has_many_batch_sizes: bool, row_axis: int = 1) -> Cal
             sizes = values.shape.as_list()
             if has_many_batch_sizes:
                 sizes[row_axis] = None
-            if name in _TOKEN_ARRAYS:
-                sizes[row_axis + 1 :] = [None] * (values.shape.rank - row_axis - 1)
+            if name in _TOKEN_ARRAYS or name.startswith("input_"):
+                # A batch of groups has rows [G, S]. A channel of vectors has a last axis of fixed size.
+                num_open = batch["input_mask"].shape.rank - row_axis - 1
+                sizes[row_axis + 1 : row_axis + 1 + num_open] = [None] * num_open
             specs[name] = tf.TensorSpec(sizes, values.dtype)
         call.get_concrete_function(specs, *others)
         is_traced = True

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from pipelines.choices import SYMBOL_FORMATS
 from pipelines.corpus.manifest import shard_paths
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
@@ -34,7 +35,7 @@ def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> li
     """
     lines = []
     for directory, manifest in manifests.items():
-        if tokenizer.kind == "symbols" and (input_format := manifest.get("input_format")) != "symbols":
+        if tokenizer.kind == "symbols" and (input_format := manifest.get("input_format")) not in SYMBOL_FORMATS:
             lines.append(
                 f"{directory}: was prepared with --input_format={input_format}, so equal documents were dropped, and "
                 "lines may have been split; prepare symbols with --input_format=symbols"

@@ -15,6 +15,8 @@ from concurrent import futures
 
 import numpy as np
 
+from pipelines.channels import Channel
+from pipelines.choices import SYMBOL_FORMATS
 from pipelines.corpus import fingerprints, near_duplicates
 from pipelines.corpus.corpus_tasks import SPLITS, Task, TaskWriter, finished
 from pipelines.corpus.spool import Part, Run
@@ -40,6 +42,7 @@ class Reader:
     dedup: str
     workers: int
     segmenter: str = "none"
+    channels: Sequence[Channel] = ()
 
     def digest(self, task: int, first_number: int, batch: readers.Batch) -> tuple[dict[str, Part], int, int]:
         """Splits a batch into sentences, and computes the keys and counts of its documents.
@@ -61,7 +64,7 @@ class Reader:
             origins = fingerprints.document_keys(list(batch.origins.values()), str(self.seed).encode())
             keys[list(batch.origins), 2] = origins[:, 2]
         entries, lines = fingerprints.entries_and_lines(records)
-        if self.input_format == "symbols":
+        if self.input_format in SYMBOL_FORMATS:
             entries["words"] = list(map(count_symbols, records))
         entries["key"], entries["key_rest"] = keys[:, 0], keys[:, 1]
         signatures = near_duplicates.signatures(records) if self.dedup == "near" else None
@@ -150,7 +153,7 @@ def read_tasks(
             if task.number not in done:
                 counts = ReaderCounts()
                 for batch in readers.read_batches(
-                    task.files, reader.input_format, reader.text_field, counts, reader.strict, report
+                    task.files, reader.input_format, reader.text_field, counts, reader.strict, report, reader.channels
                 ):
                     yield task, counts, batch
                 yield task, counts, None

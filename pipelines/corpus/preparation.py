@@ -28,9 +28,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
+from typing import Any
 
 import numpy as np
 
+from pipelines.channels import parse_channels
+from pipelines.choices import SYMBOL_FORMATS
 from pipelines.corpus import corpus_reading, corpus_tasks, heldout_text, near_duplicates, shards, spool
 from pipelines.corpus.corpus_report import Survey, report_text
 from pipelines.corpus.manifest import FORMAT_VERSION, load_manifest, shard_paths
@@ -65,6 +68,7 @@ def prepare_corpus(
     log: Callable[[str], None] | None = None,
     draw: Callable[[dict], bytes] | None = None,
     segmenter: str = "none",
+    channels: Sequence[Any] = (),
 ) -> dict:
     r"""Writes text as shuffled documents in TFRecord shards, with a manifest and a report.
 
@@ -86,6 +90,8 @@ def prepare_corpus(
         log: function that takes a line about the current step.
         draw: function that takes the report and returns the bytes of report.png; None for no picture.
         segmenter: one of choices.SEGMENTERS. It puts spaces between the words of Chinese text.
+        channels: the channels of symbols, such as "age:120"; see channels.parse_channels. Only for input_files of the
+            format "symbols".
 
     Returns:
         The manifest. "bytes" is the size of the shard files, "text_bytes" the size of the text.
@@ -96,10 +102,12 @@ def prepare_corpus(
     _check_one_text(input_files=input_files, documents=documents, sources=sources)
     given = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
     check_arguments(output_dir, num_shards=num_shards, workers=workers, segmenter=segmenter, **given)
-    given["dedup"] = _resolved(dedup, input_format)
+    given |= {"dedup": _resolved(dedup, input_format), "channels": _checked_channels(channels, input_format)}
     log, workers = log or (lambda line: None), workers or os.cpu_count() or 1
     reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=workers, segmenter=segmenter, **given)
     settings = {name: getattr(reader, name) for name in _SETTINGS}
+    if reader.channels:
+        settings["channels"] = [str(channel) for channel in reader.channels]
     tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
     sources = sources if documents is None else ((document,) for document in documents)
     with staging(output_dir, tasks and {**settings, "format_version": FORMAT_VERSION}, log) as staged:
@@ -109,8 +117,17 @@ def prepare_corpus(
     return manifest
 
 
+def _checked_channels(channels, input_format):
+    if channels and input_format != "symbols":
+        raise DataError(
+            f"channels is {','.join(map(str, channels))}: text of the format {input_format} has no channels; give "
+            "input_format=symbols, or leave channels out"
+        )
+    return parse_channels(channels)
+
+
 def _resolved(dedup, input_format):
-    return dedup if dedup != "auto" else "none" if input_format == "symbols" else "exact"
+    return dedup if dedup != "auto" else "none" if input_format in SYMBOL_FORMATS else "exact"
 
 
 def _check_one_text(**texts):
@@ -127,7 +144,7 @@ def _read_text(tasks, sources, staged, reader, progress, log):
         runs, counts = corpus_reading.read_sources_as_task(sources, staged.spool, reader, progress)
     else:
         runs, counts = corpus_reading.read_tasks(tasks, staged.spool, reader, progress, log)
-    return _with_text_in_training(runs, counts, staged, reader.input_format == "symbols"), counts
+    return _with_text_in_training(runs, counts, staged, reader.input_format in SYMBOL_FORMATS), counts
 
 
 def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
@@ -146,7 +163,7 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
     comparison = heldout_text.Comparison(heldout)
     manifest["train"], survey = _write_and_survey_train(train, comparison, staged.shards, num_shards, source)
     num_shards = shards.number_of_shards(heldout.documents, _kept_bytes(heldout))
-    is_symbols = settings["input_format"] == "symbols"
+    is_symbols = settings["input_format"] in SYMBOL_FORMATS
     shared = comparison.lines.result()[: 0 if is_symbols else None]
     manifest["heldout"], dropped = heldout_text.write_kept(heldout, shared, staged.shards, num_shards, is_symbols)
     manifest["heldout_overlap"] = comparison.overlap.result(shared)
@@ -201,7 +218,7 @@ def check_arguments(
         DataError: an argument is unusable, or output_dir holds a corpus.
     """
     check_format(input_format)
-    if input_format == "symbols" and segmenter != "none":
+    if input_format in SYMBOL_FORMATS and segmenter != "none":
         raise DataError(f"segmenter is {segmenter!r}: would cut symbols; leave it out, or give another input_format")
     segmentation.check_segmenter(segmenter)
     if num_shards is not None and not 1 <= num_shards <= 99_999:

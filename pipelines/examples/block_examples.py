@@ -32,6 +32,7 @@ from pipelines.data_error import DataError
 from pipelines.examples import masking as masks
 from pipelines.examples import packing, pairs, units
 from pipelines.ragged import keep, row_ids
+from pipelines.wordpiece import token_columns
 
 
 def block_examples(
@@ -77,7 +78,7 @@ def block_examples(
     Returns:
         dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]. With "masked" also
         masked_lm_positions, masked_lm_ids int32 [N, P], masked_lm_weights float32 [N, P]; next_sentence_labels int32
-        [N], 1 if random or swapped.
+        [N], 1 if random or swapped; and the inputs of the tokenizer's columns.
     """
     if language_model in ("causal", "bidirectional"):
         return _causal_rows(documents, tokenizer, seed, max_seq_length, is_stream)
@@ -90,6 +91,9 @@ def block_examples(
     rates = dict(masked_lm_prob=masked_lm_prob, mask_token_rate=mask_token_rate, random_token_rate=random_token_rate)
     masked = _masked(ids, input_mask, begins_unit, tokenizer, mask_seed, max_predictions_per_seq, rates)
     batch = masked | {"input_mask": input_mask, "input_type_ids": input_type_ids}
+    if tokenizer.columns is not None:
+        batch |= tokenizer.columns.inputs(token_columns.at_places(text.columns, source))
+        batch = tokenizer.columns.hidden_at_masks(batch)
     batch["next_sentence_labels"] = spans.next_sentence_labels
     return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
 
@@ -134,6 +138,7 @@ class _Text(NamedTuple):
         sentence_lengths: int32 [M].
         document_splits: int32 [D + 1]. The first sentence of each document.
         num_paired: int32 scalar. Only the first num_paired documents give examples.
+        columns: int32 [T, C], or None.
     """
 
     tokens: tf.Tensor
@@ -141,6 +146,7 @@ class _Text(NamedTuple):
     sentence_lengths: tf.Tensor
     document_splits: tf.Tensor
     num_paired: tf.Tensor
+    columns: tf.Tensor | None
 
 
 def _make_text(documents, others, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon):
@@ -154,12 +160,24 @@ def _make_text(documents, others, tokenizer, sentence_objective, masking, unit_s
     document_splits = tf.concat([[0], document_splits], axis=0)
     if sentence_objective == "none":
         sentences = _with_separators(sentences, document_splits, tokenizer.sep_id)
-    tokens = sentences.flat_values if masking != "segmented" else sentences.values.flat_values
+    tokens, columns = _columns(sentences, tokenizer)
+    sentences = sentences.with_flat_values(tokens)
     begins_unit = _unit_beginnings(sentences, masking, tokenizer, unit_seed, max_ngram, lexicon)
     if masking == "segmented":
         sentences = sentences.merge_dims(1, 2)
     sentence_lengths = tf.cast(sentences.row_lengths(), tf.int32)
-    return _Text(tokens, begins_unit, sentence_lengths, document_splits, num_paired)
+    return _Text(tokens, begins_unit, sentence_lengths, document_splits, num_paired, columns)
+
+
+def _columns(sentences, tokenizer):
+    """Returns (int32 [T] ids, int32 [T, C] columns or None) of all sentences."""
+    tokens = sentences.flat_values
+    if tokenizer.columns is not None and tokenizer.columns.counts_lines:
+        is_token = tokens[:, 1] > 0  # separators have no line
+        by_line = sentences if sentences.ragged_rank == 1 else sentences.merge_dims(1, 2)
+        lines = row_ids(by_line.row_splits) + 1
+        tokens = token_columns.with_lines(tokens, tf.where(is_token, lines, 0))
+    return token_columns.split_columns(tokens)
 
 
 def _spans(text, sep_id, sentence_objective, seed, max_seq_length, short_seq_prob):
@@ -187,16 +205,14 @@ def _packed(tokens, spans, tokenizer, sentence_objective, max_seq_length):
 
 def _with_static_shapes(batch, max_seq_length, max_predictions_per_seq):
     """Sets the static shapes of all features; the number of examples stays unknown."""
-    row_shapes = {
-        "input_word_ids": [max_seq_length],
-        "input_mask": [max_seq_length],
-        "input_type_ids": [max_seq_length],
-        "next_sentence_labels": [],
-    }
-    return {
-        name: tf.ensure_shape(values, [None] + row_shapes.get(name, [max_predictions_per_seq]))
-        for name, values in batch.items()
-    }
+
+    def shape(name, values):
+        if name == "next_sentence_labels":
+            return [None]
+        length = max_seq_length if name.startswith("input_") else max_predictions_per_seq
+        return [None, length, *values.shape[2:]]
+
+    return {name: tf.ensure_shape(values, shape(name, values)) for name, values in batch.items()}
 
 
 def check_choices(
@@ -234,16 +250,16 @@ def _tokenized(documents, tokenizer, by_space):
     Sentences without a piece (control characters only) are left out.
 
     Returns:
-        (RaggedTensor [M, (pieces)], or by space [M, (words), (pieces)]; int32 [D] number of sentences of each
-        document).
+        (RaggedTensor [M, (pieces)], or by space [M, (words), (pieces)], with a further axis if the tokenizer has
+        columns; int32 [D] number of sentences of each document).
     """
     sentences = tf.strings.split(documents, "\n")
     if by_space:
         words = tf.strings.split(sentences.flat_values, " ")
-        pieces = words.with_flat_values(tokenizer.tokenize(words.flat_values))
+        pieces = words.with_flat_values(tokenizer.tokenize_with_columns(words.flat_values))
         has_piece = pieces.merge_dims(1, 2).row_lengths() > 0
     else:
-        pieces = tokenizer.tokenize(sentences.flat_values)
+        pieces = tokenizer.tokenize_with_columns(sentences.flat_values)
         has_piece = pieces.row_lengths() > 0
     row_lengths = keep(sentences, has_piece).row_lengths()
     return tf.gather(pieces, tf.where(has_piece)[:, 0]), tf.cast(row_lengths, tf.int32)
@@ -253,8 +269,9 @@ def _with_separators(sentences, document_splits, sep_id):
     """Adds a separator after the last sentence of each document."""
     separators = _at_sentences(sentences, document_splits[1:] - 1, sep_id)
     if sentences.ragged_rank == 2:  # the separator is a separate word
+        pieces = separators.flat_values
         separators = separators.with_flat_values(
-            tf.RaggedTensor.from_row_lengths(separators.flat_values, tf.ones_like(separators.flat_values, tf.int64))
+            tf.RaggedTensor.from_row_lengths(pieces, tf.ones([tf.shape(pieces)[0]], tf.int64))
         )
     return tf.concat([sentences, separators], axis=1)
 
@@ -267,7 +284,10 @@ def _with_beginnings(sentences, document_splits, cls_id):
 def _at_sentences(sentences, numbers, piece):
     """Makes a RaggedTensor with one piece in the rows of the numbered sentences, and empty rows elsewhere."""
     has_piece = tf.scatter_nd(numbers[:, None], tf.ones_like(numbers), [sentences.nrows(tf.int32)])
-    return tf.RaggedTensor.from_row_lengths(tf.fill([tf.size(numbers)], piece), tf.cast(has_piece, tf.int64))
+    pieces = tf.fill([tf.size(numbers)], piece)
+    if sentences.flat_values.shape.rank == 2:
+        pieces = tf.pad(pieces[:, None], [[0, 0], [0, sentences.flat_values.shape[1] - 1]])
+    return tf.RaggedTensor.from_row_lengths(pieces, tf.cast(has_piece, tf.int64))
 
 
 def _without_separators_at_edges(spans, tokens, sep_id):

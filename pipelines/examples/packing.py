@@ -7,6 +7,7 @@ of them.
 import tensorflow as tf
 
 from pipelines.examples.pairs import SegmentPairs
+from pipelines.wordpiece import token_columns
 
 
 def pack_pairs(tokens, pairs, seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0, has_b: bool = True):
@@ -107,32 +108,57 @@ def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: i
     return ids, input_mask, tf.zeros_like(ids), truncated
 
 
-def pack_segments(segments, seq_length, cls_id: int, sep_id: int, pad_id: int = 0) -> dict:
+def pack_segments(segments, seq_length, cls_id: int, sep_id: int, pad_id: int = 0, columns=None) -> dict:
     """Makes rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of one length.
 
     In a row that is too long, the longer segment is cut.
 
     Args:
-        segments: one or two RaggedTensors int32 [B, (pieces)].
+        segments: one or two RaggedTensors int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
         seq_length: int or int32 scalar. The length S of a row.
         cls_id: the id of [CLS].
         sep_id: the id of [SEP].
         pad_id: the id of [PAD].
+        columns: token_columns.TokenColumns of the tokens, or None.
 
     Returns:
-        dict of input_word_ids, input_mask and input_type_ids, int32 [B, S].
+        dict of input_word_ids, input_mask and input_type_ids, int32 [B, S], and the inputs of the columns.
     """
-    # The padding id keeps tf.gather defined for a batch without tokens.
-    tokens = tf.concat([*(segment.flat_values for segment in segments), [pad_id]], axis=0)
+    tokens = tf.concat([segment.flat_values for segment in segments], axis=0)
     places = [spans(segment) for segment in segments]
     lengths = [length for _, length in places]
     room = tf.fill(tf.shape(lengths[0]), tf.maximum(seq_length - len(segments) - 1, 0))
     kept = kept_lengths(lengths, room)
-    pairs = SegmentPairs(places[0][0], kept[0], places[-1][0] + tf.size(segments[0].flat_values), kept[-1], None)
-    ids, input_mask, input_type_ids, _ = pack_pairs(
-        tokens, pairs, seq_length, cls_id, sep_id, pad_id, has_b=len(segments) == 2
+    num_first = tf.shape(segments[0].flat_values)[0]
+    pairs = SegmentPairs(places[0][0], kept[0], places[-1][0] + num_first, kept[-1], None)
+    return encoder_inputs(tokens, pairs, seq_length, cls_id, sep_id, pad_id, len(segments) == 2, columns)
+
+
+def encoder_inputs(tokens, pairs, seq_length, cls_id: int, sep_id: int, pad_id: int, has_b: bool, columns=None) -> dict:
+    """Makes the inputs of an encoder from spans of flat tokens.
+
+    Args:
+        tokens: int32 [T], or [T, 1 + C] with columns. T may be 0.
+        pairs: as in pack_pairs.
+        seq_length: as in pack_pairs.
+        cls_id: as in pack_pairs.
+        sep_id: as in pack_pairs.
+        pad_id: as in pack_pairs.
+        has_b: as in pack_pairs.
+        columns: token_columns.TokenColumns of the tokens, or None.
+
+    Returns:
+        dict of input_word_ids, input_mask and input_type_ids, int32 [N, S], and the inputs of the columns.
+    """
+    ids, values = token_columns.split_columns(tokens)
+    # The padding id keeps tf.gather defined for a batch without tokens.
+    ids, input_mask, input_type_ids, source = pack_pairs(
+        tf.concat([ids, [pad_id]], axis=0), pairs, seq_length, cls_id, sep_id, pad_id, has_b
     )
-    return {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    inputs = {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    if columns is None:
+        return inputs
+    return columns.hidden_at_masks(inputs | columns.inputs(token_columns.at_places(values, source)))
 
 
 def spans(pieces):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from typing import NamedTuple
 
+from pipelines.channels import Channel
 from pipelines.choices import FORMATS
 from pipelines.data_error import DataError
 from pipelines.text.text_files import ReaderCounts, expand_files, open_text
@@ -182,6 +183,7 @@ def read_batches(
     counts: ReaderCounts,
     strict: bool,
     report: Callable[[str, Detection], None] | None = None,
+    channels: Sequence[Channel] = (),
 ) -> Iterator[Batch]:
     """Reads the documents of files in order, about 1 MB at a time.
 
@@ -192,6 +194,7 @@ def read_batches(
         counts: ReaderCounts. All counts are updated except documents and sentences, which are not known yet.
         strict: as in read_documents.
         report: as in read_documents.
+        channels: the channels of the format "symbols"; see pipelines.channels.
 
     Yields:
         Batch.
@@ -200,7 +203,9 @@ def read_batches(
     for path in paths:
         with open_text(path) as stream:
             counts.files += 1
-            file_splits, paragraphs = open_paragraphs(stream, path, input_format, text_field, counts, strict, report)
+            file_splits, paragraphs = open_paragraphs(
+                stream, path, input_format, text_field, counts, strict, report, channels
+            )
             if file_splits != split:
                 yield from builder.take(split)
             split, start = file_splits, builder.size

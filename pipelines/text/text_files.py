@@ -38,6 +38,7 @@ class ReaderCounts:
         capped_lines: lines over the size limit, cut into pieces.
         bad_records: JSON records over the size limit, left out.
         capped_documents: documents over the size limit, returned as several.
+        empty_lines: lines of a JSON record, or whole records of FASTA, that have no symbol and are left out.
     """
 
     files: int = 0
@@ -48,6 +49,7 @@ class ReaderCounts:
     capped_lines: int = 0
     bad_records: int = 0
     capped_documents: int = 0
+    empty_lines: int = 0
 
 
 def expand_files(patterns: Sequence[str]) -> list[str]:

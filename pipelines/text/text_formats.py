@@ -12,7 +12,10 @@ Formats:
         the title. Section headings look like short paragraphs and stay.
     symbols: one line of symbols a line, and a blank line between documents. In a file that "auto" takes for jsonl each
         line is a document: an object whose named field has the lines of symbols, as a list of strings or as one string
-        with line feeds. The reader keeps these lines unchanged.
+        with line feeds. Fields with the names of channels have the values of the symbols (channels.joined_lines), which
+        the reader writes behind the symbols. Otherwise it keeps these lines unchanged.
+    fasta3 to fasta6: FASTA files of DNA, RNA or proteins. Each record is a document. Its symbols are all runs of 3 to 6
+        letters (k-mers; Ji et al. 2021, DNABERT, section 2.2), in capital letters, SYMBOLS_A_LINE in a line.
     auto: the name and the first DETECTION_BYTES of each file decide, by the first rule that applies:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
         wikiextractor, if the first line starts with "<doc ";
@@ -21,13 +24,16 @@ Formats:
         sentences in all other cases.
 """
 
+import functools
 import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from pipelines.channels import Channel, joined_lines, line_fault
+from pipelines.choices import FASTA_FORMATS, SYMBOL_FORMATS
 from pipelines.data_error import DataError
 from pipelines.text.text_files import ReaderCounts, readable
 from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
@@ -38,6 +44,7 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark
 _SAMPLE_BYTES = 1 << 17  # the amount of text in which the detection counts sentences
 _LEAST_SHARE_OF_PARAGRAPHS = 1 / 3  # share of the text in lines of several sentences
 MAX_RECORD_BYTES = 1 << 24  # the limit of a JSON record
+SYMBOLS_A_LINE = 64  # of a FASTA record
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BLANK_LINE = re.compile(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S")
 _SENTENCE_END_INSIDE = re.compile(r"[.!?…][\"'”’»)\]}」』】）〕］]*\s+\S|[。｡！？；][^\"'”’»)\]}」』】）〕］＂＇]")
@@ -84,6 +91,7 @@ def open_paragraphs(
     counts: ReaderCounts,
     strict: bool,
     report: Callable[[str, Detection], None] | None = None,
+    channels: Sequence[Channel] = (),
 ) -> tuple[bool, Iterator[bytes | None]]:
     """Reads the paragraphs of an open file.
 
@@ -95,6 +103,7 @@ def open_paragraphs(
         counts: ReaderCounts. Updated while paragraphs are taken.
         strict: whether to refuse invalid UTF-8.
         report: function of (path, Detection), called for a format that was detected.
+        channels: the channels of the format "symbols"; see pipelines.channels.
 
     Returns:
         (whether paragraphs must be split into sentences, iterator of paragraphs). A paragraph is stripped UTF-8, b"" if
@@ -114,8 +123,9 @@ def open_paragraphs(
         input_format = _JSON_SYMBOLS if _detect_json(path, head.removeprefix(_MARK).lstrip()) else input_format
     limit = MAX_RECORD_BYTES if input_format in ("jsonl", _JSON_SYMBOLS) else MAX_LINE_BYTES
     lines = read_lines(stream, path, counts, limit, strict, head)
-    has_lines = input_format in ("sentences", "symbols", _JSON_SYMBOLS)
-    return not has_lines, _PARSERS[input_format](lines, path, text_field, counts)
+    has_lines = input_format in ("sentences", _JSON_SYMBOLS, *SYMBOL_FORMATS)
+    values = {"channels": channels} if channels else {}
+    return not has_lines, _PARSERS[input_format](lines, path, text_field, counts, **values)
 
 
 def detect_format(path: str, head: bytes) -> Detection:
@@ -242,23 +252,88 @@ def _parse_jsonl(lines, path, text_field, counts):
         yield None
 
 
-def _parse_symbols(lines, path, text_field, counts):
-    for _, text, _ in lines:
+def _parse_symbols(lines, path, text_field, counts, channels=()):
+    for number, text, _ in lines:
+        _check_values(text, f"{path}:{number}", channels)
         yield text.strip() or None  # other white space than ASCII's is part of a symbol
 
 
-def _parse_symbols_jsonl(lines, path, text_field, counts):
+def _parse_symbols_jsonl(lines, path, text_field, counts, channels=()):
     for number, line, part in lines:
         counts.bad_records += part == 1
         if part or not line.strip():
             continue
-        for text in json_text(line, f"{path}:{number}", text_field, counts, has_lists=True).split(b"\n"):
+        place = f"{path}:{number}"
+        record = _json_record(line, place, text_field)
+        for text in map(str.encode, _lines_of_symbols(record, place, text_field, counts, channels)):
+            _check_values(text, place, channels)
+            counts.empty_lines += not text.strip()
             for piece, _ in line_pieces(text, MAX_LINE_BYTES):
                 yield piece.strip()
         yield None
 
 
-def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts, has_lists: bool = False) -> bytes:
+def _lines_of_symbols(record, place, text_field, counts, channels):
+    """The lines of a JSON object, with the values of its channels behind the symbols."""
+    text = record[text_field]
+    is_list = isinstance(text, list) and all(isinstance(line, str) for line in text)
+    if not (is_list or isinstance(text, str)):
+        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; expected a string, or a list of strings")
+    lines = [line.replace("\n", " ") for line in text] if is_list else text.split("\n")
+    lines = [_without_surrogates(line, counts) for line in lines]
+    try:
+        return joined_lines(lines, record, channels)
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def _parse_fasta(lines, path, text_field, counts, size):
+    letters, is_long = None, False
+    for number, text, part in lines:
+        text = text.strip()
+        if text.startswith((b">", b";")) and part <= 1:
+            if text.startswith(b">"):
+                yield from _rest_of_record(letters, size, is_long, counts)
+                letters, is_long = b"", False
+            continue
+        if not text:
+            continue
+        if letters is None or not text.translate(None, b"*-.").isalpha():
+            raise DataError(
+                f"{path}:{number}: {text[:40].decode('utf-8', 'replace')!r} is not FASTA; expected a line that begins "
+                "with >, then lines of letters"
+            )
+        letters += text.upper()
+        first = 0
+        while len(letters) - first >= SYMBOLS_A_LINE + size - 1:
+            yield _runs(letters[first : first + SYMBOLS_A_LINE + size - 1], size)
+            first, is_long = first + SYMBOLS_A_LINE, True
+        letters = letters[first:]
+    yield from _rest_of_record(letters, size, is_long, counts)
+
+
+def _rest_of_record(letters, size, is_long, counts):
+    """Yields the last line of a FASTA record, and its end. A record may be too short for one symbol."""
+    if letters is None:
+        return
+    if len(letters) >= size:
+        yield _runs(letters, size)
+    elif not is_long:
+        counts.empty_lines += 1
+    yield None
+
+
+def _runs(letters, size):
+    """All runs of `size` letters, with spaces between them."""
+    return b" ".join(letters[at : at + size] for at in range(len(letters) - size + 1))
+
+
+def _check_values(text, place, channels):
+    if channels and (fault := line_fault(text.decode("utf-8", "replace"), channels)):
+        raise DataError(f"{place}: {fault}")
+
+
+def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) -> bytes:
     """Returns the text in the named field of a line of JSON.
 
     Args:
@@ -266,7 +341,6 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts, ha
         place: str. The file and line number, for messages.
         text_field: str. The name of the field.
         counts: ReaderCounts. A lone surrogate becomes U+FFFD and counts as a line of invalid UTF-8.
-        has_lists: bool. Whether the field may have the lines of the text as a list of strings.
 
     Returns:
         bytes. UTF-8.
@@ -275,6 +349,14 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts, ha
         DataError: the line is not a JSON object, or the field is missing or has another type. The message names the
             place.
     """
+    text = _json_record(line, place, text_field)[text_field]
+    if not isinstance(text, str):
+        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; expected a string")
+    return _without_surrogates(text, counts).encode()
+
+
+def _json_record(line, place, text_field):
+    """The JSON object of a line. It has the field text_field."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -286,16 +368,14 @@ def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts, ha
             f"{place}: no field {text_field!r}; it has {', '.join(record) or 'nothing'}; "
             "give the name of the field that holds the text as --text_field"
         )
-    text = record[text_field]
-    if has_lists and isinstance(text, list) and all(isinstance(line, str) for line in text):
-        text = "\n".join(text)
-    if not isinstance(text, str):
-        expected = "expected a string" + ", or a list of strings" * has_lists
-        raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; {expected}")
-    if _SURROGATES.search(text):
-        text = _SURROGATES.sub("\ufffd", text)
-        counts.invalid_utf8_lines += 1
-    return text.encode()
+    return record
+
+
+def _without_surrogates(text, counts):
+    if not _SURROGATES.search(text):
+        return text
+    counts.invalid_utf8_lines += 1
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def _parse_wikiextractor(lines, path, text_field, counts):
@@ -327,6 +407,7 @@ def _parse_wikiextractor(lines, path, text_field, counts):
 
 
 _PARSERS = {
+    **{name: functools.partial(_parse_fasta, size=int(name[-1])) for name in FASTA_FORMATS},
     "sentences": _parse_sentences,
     "symbols": _parse_symbols,
     _JSON_SYMBOLS: _parse_symbols_jsonl,

@@ -97,13 +97,16 @@ def from_configuration(directory: str) -> bool:
     )
 
 
-def reads_symbols(directory: str) -> bool:
-    """Returns whether a configuration says that the vocabulary has symbols.
+def configuration_of_symbols(directory: str) -> dict | None:
+    """Returns the configuration that says that the vocabulary has symbols, or None.
 
     Args:
         directory: the directory of the files that from_configuration reads.
     """
-    return any(configuration.get("tokenizer") == "symbols" for configuration in _configurations(directory))
+    for configuration in _configurations(directory):
+        if configuration.get("tokenizer") == "symbols":
+            return configuration
+    return None
 
 
 def _configurations(directory):

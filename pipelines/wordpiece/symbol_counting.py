@@ -3,10 +3,13 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from pipelines.channels import SEPARATOR
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from pipelines.wordpiece.vocabulary_checks import symbol_fault
 from pipelines.wordpiece.words import WordCounts, bounded_counts
+
+_SEPARATOR = SEPARATOR.encode()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +27,21 @@ class SymbolVocabulary:
     unknown: float
 
 
-def count_symbols(text_batches: Iterable) -> WordCounts:
+def count_symbols(text_batches: Iterable, has_values: bool = False) -> WordCounts:
     """Counts the symbols of a text in bounded memory; see words.bounded_counts.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.
+        has_values: whether the values of channels stand behind the symbols. They are not counted.
     """
-    return bounded_counts(_symbols(text_batches))
+    return bounded_counts(_symbols(text_batches, has_values))
 
 
-def _symbols(text_batches) -> Iterator[list[bytes]]:
+def _symbols(text_batches, has_values) -> Iterator[list[bytes]]:
     for batch in text_batches:
         texts = batch if isinstance(batch, (list, tuple)) else batch.numpy().tolist()
-        yield [symbol for text in texts for symbol in (text.encode() if isinstance(text, str) else text).split()]
+        symbols = [symbol for text in texts for symbol in (text.encode() if isinstance(text, str) else text).split()]
+        yield [symbol.partition(_SEPARATOR)[0] for symbol in symbols] if has_values else symbols
 
 
 def learn_from_symbols(counted: WordCounts, vocab_size: int, min_count: int) -> SymbolVocabulary:

@@ -41,6 +41,7 @@ class BertTokenizer(tf.Module):
     """
 
     kind = "wordpiece"  # one of choices.TOKENIZERS
+    columns = None  # token_columns.TokenColumns if tokens have further inputs beside their ids
     _splits_words = True
 
     def __init__(
@@ -95,10 +96,10 @@ class BertTokenizer(tf.Module):
         Raises:
             DataError: no configuration gives the casing, or the vocabulary is not usable.
         """
-        if casing.reads_symbols(directory):
+        if casing.configuration_of_symbols(directory) is not None:
             from pipelines.wordpiece.symbols import SymbolTokenizer  # a subclass of this class
 
-            return SymbolTokenizer(f"{directory}/vocab.txt", **arguments)
+            return SymbolTokenizer.from_directory(directory, **arguments)
         if do_lower_case is None:
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)
@@ -135,6 +136,17 @@ class BertTokenizer(tf.Module):
             ids = parts.join(self._tokenize_text(parts.texts), parts.special_ids)
         return ids[0] if is_one else ids
 
+    def tokenize_with_columns(self, strings):
+        """Tokenizes each string, and adds the columns of the tokens if the tokenizer has columns.
+
+        Args:
+            strings: string [B].
+
+        Returns:
+            RaggedTensor int32 [B, (pieces)]; with columns [B, (pieces), 1 + C], see token_columns.
+        """
+        return self.tokenize(strings)
+
     @_do_not_convert
     def pack(self, texts: Any, text_pairs: Any = None, seq_length: int = 128) -> dict[str, tf.Tensor]:
         """Makes the inputs of an encoder: rows [CLS] text [SEP], or [CLS] text [SEP] other text [SEP].
@@ -147,7 +159,8 @@ class BertTokenizer(tf.Module):
             seq_length: the length S of every row.
 
         Returns:
-            dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]; for one string int32 [S].
+            dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]; for one string int32 [S]. With columns
+            also the inputs of token_columns.TokenColumns.
 
         Raises:
             DataError: an item is not a string, the numbers of texts and text_pairs differ, or seq_length has no room
@@ -166,7 +179,12 @@ class BertTokenizer(tf.Module):
             given = ["one string" if is_one else count for count, (_, is_one) in zip(counts, segments, strict=True)]
             raise DataError(f"texts: {given[0]}, text_pairs: {given[1]}; expected a second text for each text")
         rows = packing.pack_segments(
-            [self.tokenize(strings) for strings, _ in segments], seq_length, self.cls_id, self.sep_id, self.pad_id
+            [self.tokenize_with_columns(strings) for strings, _ in segments],
+            seq_length,
+            self.cls_id,
+            self.sep_id,
+            self.pad_id,
+            self.columns,
         )
         return {name: values[0] for name, values in rows.items()} if segments[0][1] else rows
 

@@ -1,5 +1,8 @@
 """Makes the tokenizer of a model: WordPiece or symbols."""
 
+from collections.abc import Sequence
+
+from pipelines.channels import Channel
 from pipelines.wordpiece.symbols import SymbolTokenizer
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
@@ -10,6 +13,8 @@ def make_tokenizer(
     do_lower_case: bool,
     special_tokens_in_text: bool = False,
     verify_casing: bool = True,
+    channels: Sequence[Channel] = (),
+    positions: str = "tokens",
 ) -> BertTokenizer:
     """Makes a tokenizer.
 
@@ -19,10 +24,12 @@ def make_tokenizer(
         do_lower_case: whether a WordPiece vocabulary is uncased. Symbols are never lower-cased.
         special_tokens_in_text: see BertTokenizer.
         verify_casing: see BertTokenizer.
+        channels: see SymbolTokenizer. WordPiece has none.
+        positions: see SymbolTokenizer.
 
     Raises:
         DataError: the vocabulary is not usable.
     """
     if tokenizer == "symbols":
-        return SymbolTokenizer(vocab_file, special_tokens_in_text)
+        return SymbolTokenizer(vocab_file, special_tokens_in_text, channels, positions)
     return BertTokenizer(vocab_file, do_lower_case, special_tokens_in_text, verify_casing=verify_casing)

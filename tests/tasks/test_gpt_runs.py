@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import INPUTS
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.modeling.task_head import CHOICES, TEXT, Head
-from keras_bert_app.modeling.task_model import INPUTS, BertTaskModel
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.tasks import objectives
 from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.modeling.test_task_model import batch_of, grouped

@@ -17,6 +17,7 @@ from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.sentence_bootstrap import written
 from keras_bert_app.analysis.studies import head_importance
+from keras_bert_app.config.bert_config import INPUTS
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
@@ -265,10 +266,7 @@ def largest_difference(encoder: BertEncoder, smaller: BertEncoder, gates: list, 
         float.
     """
     # An example may have several rows [B, G, S].
-    inputs = {
-        name: tf.reshape(inputs[name], [-1, inputs[name].shape[-1]])
-        for name in ("input_word_ids", "input_mask", "input_type_ids")
-    }
+    inputs = {name: tf.reshape(inputs[name], [-1, inputs[name].shape[-1]]) for name in INPUTS}
     with gated_heads(encoder, gates):
         whole_states = encoder(inputs)["encoder_outputs"]
     pruned_states = smaller(inputs)["encoder_outputs"]

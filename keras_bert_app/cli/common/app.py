@@ -113,6 +113,8 @@ def _guarded(main, arguments, output):
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
     except Exception as error:
+        if line := _failed_check(error):
+            _fail(line)
         if not _is_about_a_file(error):
             raise
         message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
@@ -132,6 +134,12 @@ def _advice(message):
             else "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
         )
     return "give a path that can be read or written"
+
+
+def _failed_check(error):
+    """The words of a tf.debugging.Assert in the graph of an exported model; "" for other errors."""
+    match = re.search(r"^assertion failed: \[(.*)\]$", str(error), re.MULTILINE)
+    return match[1].replace("] [", " ") if match and type(error).__name__ == "InvalidArgumentError" else ""
 
 
 def _is_about_a_file(error):

@@ -144,7 +144,7 @@ PRETRAIN = GroupedFlags(
             "single values of the model's configuration",
             "num_hidden_layers hidden_size num_attention_heads intermediate_size hidden_act hidden_dropout_prob "
             "attention_probs_dropout_prob max_position_embeddings type_vocab_size initializer_range layer_norm_eps "
-            "tokenizer do_lower_case tie_word_embeddings num_heads_by_layer is_causal architecture",
+            "tokenizer channels positions do_lower_case tie_word_embeddings num_heads_by_layer is_causal architecture",
         ),
         _group(
             "schedule",
