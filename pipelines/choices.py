@@ -1,4 +1,4 @@
-"""Names of text formats, segmenters, tokenizers, positions, language models, sentence objectives and kinds of masking.
+"""Names of the choices that flags list: formats, segmenters, tokenizers, objectives, kinds of masking and others.
 
 The module imports nothing, so that command-line flags can list the names at once.
 """
@@ -9,6 +9,8 @@ FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextract
 SEGMENTERS = ("none", "jieba")
 TOKENIZERS = ("wordpiece", "symbols")
 POSITIONS = ("tokens", "lines")
+TOKEN_VECTORS = ("", "groups", "given")
+FUSIONS = ("replace", "add", "gate")
 LANGUAGE_MODELS = ("masked", "causal", "bidirectional")
 OBJECTIVES = ("nsp", "sop", "none")
 MASKINGS = ("piece", "whole_word", "span", "lexicon", "segmented")

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = [
     # the standard library only
     {
-        "pipelines": "choices data_error plurals ragged storage",
+        "pipelines": "channels choices data_error plurals ragged storage",
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
@@ -33,9 +33,9 @@ LAYERS = [
             "text_formats text_lines"
         ),
         "pipelines.wordpiece": (
-            "casing detokenizing normalize offsets special_tokens symbol_counting symbols texts tokenizer tokenizers "
-            "unicode_14 unicode_14_classes vocabulary vocabulary_checks vocabulary_extension vocabulary_learning "
-            "vocabulary_report word_counting words"
+            "casing detokenizing normalize offsets special_tokens symbol_counting symbols texts token_columns tokenizer "
+            "tokenizers unicode_14 unicode_14_classes vocabulary vocabulary_checks vocabulary_extension "
+            "vocabulary_learning vocabulary_report word_counting words"
         ),
         "pipelines.examples": (
             "block_examples dataset masking masking_advice mixing packing pairs pointer_jumping units"
@@ -64,7 +64,7 @@ LAYERS = [
             "architectures attention backend carried_states character_vectors crf cross_attention embeddings encoder "
             "execution gpt_encoder heads keras_contract language_model layers lstm lstm_encoder lstm_language_model "
             "mask_scores pretrainer rnn_decoder task_head task_model task_models token_features "
-            "text_decoding text_generation text_to_text_model transformer_decoder"
+            "text_decoding text_generation text_to_text_model token_vectors transformer_decoder"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
@@ -99,7 +99,7 @@ LAYERS = [
             "baselines compilation device_faults evaluation forward gpu gpu_environment infeed initialization "
             "language_model_objective local_cluster loop losses outlook pace pretrain pretraining_corpora "
             "pretraining_data pretraining_heldout pretraining_start profiling replicas reporting signals start "
-            "steps strategies tpu tpu_wheels vocabulary_fit window"
+            "steps strategies token_sources tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },

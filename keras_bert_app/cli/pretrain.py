@@ -51,7 +51,8 @@ _CONFIG = flags.DEFINE_string(
 )
 _RECIPE = flags.DEFINE_string("recipe", "", f"Recipe that sets other defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
-    dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
+    dataclasses.fields(PretrainingConfig),
+    is_path=("input_files", "corpus_dir", "lexicon_file", "token_groups", "given_vectors"),
 )
 
 # Architecture -> flag without a meaning for it -> the reason.
@@ -68,7 +69,9 @@ _NOT_READ = {
     },
 }
 
-_given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # the vocabulary decides it
+_given_for_model = config_flags.define_model_flags(
+    leave_out=("vocab_size", "token_vectors", "token_vectors_shape")  # files decide them
+)
 
 
 def main(arguments):

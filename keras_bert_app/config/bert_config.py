@@ -12,7 +12,7 @@ from typing import Any
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.files import read_json
 from pipelines.channels import parse_channels
-from pipelines.choices import POSITIONS, TOKENIZERS
+from pipelines.choices import FUSIONS, POSITIONS, TOKEN_VECTORS, TOKENIZERS
 from pipelines.data_error import DataError
 
 # "gelu" alone is ambiguous: in google-research/bert it is the tanh form, at Hugging Face the exact form (erf).
@@ -114,6 +114,10 @@ _OWN_KEYS = {
     "tokenizer": "wordpiece",
     "channels": (),
     "positions": "tokens",
+    "token_vectors": "",
+    "token_vectors_shape": (),
+    "token_fusion": "replace",
+    "train_token_vectors": False,
 }
 
 # Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
@@ -178,6 +182,11 @@ class BertConfig:
         channels: further inputs of each symbol, such as "age:120"; see pipelines.channels. The vectors of their values
             are added to the symbol's vector.
         positions: "tokens", or "lines" if all symbols of a line have one position, because they have no order.
+        token_vectors: what the vectors of pieces are made of beside the learned table: "" for nothing, "groups" or
+            "given"; see modeling.token_vectors.
+        token_vectors_shape: (G groups, the most groups of a piece) or (the size of given vectors,).
+        token_fusion: how the learned vector and the one from outside become one: "replace", "add" or "gate".
+        train_token_vectors: whether training changes given vectors.
 
     Raises:
         UserError: a value is out of its range. The message names the key, the value and the range.
@@ -203,6 +212,10 @@ class BertConfig:
     tokenizer: str = "wordpiece"
     channels: tuple = ()
     positions: str = "tokens"
+    token_vectors: str = ""
+    token_vectors_shape: tuple = ()
+    token_fusion: str = "replace"
+    train_token_vectors: bool = False
 
     OWN_ARCHITECTURES = ("bert", "gpt")  # LstmConfig has the keys of the other one
 
@@ -223,6 +236,7 @@ class BertConfig:
             object.__setattr__(self, "do_lower_case", False)
         object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
         object.__setattr__(self, "channels", _channels(self.channels))
+        object.__setattr__(self, "token_vectors_shape", _counts("token_vectors_shape", self.token_vectors_shape))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is float and type(value) is int and abs(value) < _LARGEST_SIZE:
@@ -245,11 +259,17 @@ class BertConfig:
                 else nearest(self.hidden_act, ACTIVATIONS)
             )
             raise UserError(f"config hidden_act {self.hidden_act!r} is not known: {hint}")
-        for name, choices in (("tokenizer", TOKENIZERS), ("positions", POSITIONS)):
+        for name, choices in (
+            ("tokenizer", TOKENIZERS),
+            ("positions", POSITIONS),
+            ("token_vectors", TOKEN_VECTORS),
+            ("token_fusion", FUSIONS),
+        ):
             if getattr(self, name) not in choices:
                 value = getattr(self, name)
                 raise UserError(f"config {name} {value!r} is not known: {nearest(value, choices)}")
         self._check_columns()
+        self._check_token_vectors()
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected 0 <= p < 1")
@@ -267,6 +287,20 @@ class BertConfig:
                 raise UserError(
                     f"config key {name!r}: a {self.architecture} does not read it; leave it out, or take a BERT"
                 )
+
+    def _check_token_vectors(self):
+        count = {"": 0, "groups": 2, "given": 1}[self.token_vectors]
+        if len(self.token_vectors_shape) != count or not all(self.token_vectors_shape):
+            raise UserError(
+                f"config key 'token_vectors_shape' is {list(self.token_vectors_shape)}; expected {count} numbers above "
+                f"0 for token_vectors {self.token_vectors!r}"
+            )
+        if self.token_vectors and self.architecture != "bert":
+            raise UserError(
+                f"config key 'token_vectors': a {self.architecture} does not read it; leave it out, or take a BERT"
+            )
+        if self.train_token_vectors and self.token_vectors == "groups":
+            raise UserError("config key 'train_token_vectors': groups always train; leave it out")
 
     def _check_heads(self):
         counts, layers, heads = self.num_heads_by_layer, self.num_hidden_layers, self.num_attention_heads
@@ -427,8 +461,7 @@ class BertConfig:
         """Returns the keys that Google's and Hugging Face's readers share.
 
         The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. Only this package
-        has num_heads_by_layer, is_causal, architecture, tokenizer, channels and positions. The dict contains them only
-        if they differ from their defaults.
+        has the keys of _OWN_KEYS. The dict contains them only if they differ from their defaults.
         """
         values = {**dataclasses.asdict(self), "channels": tuple(map(str, self.channels))}
         for name, default in _OWN_KEYS.items():

@@ -63,6 +63,8 @@ class PretrainingConfig(TrainingConfig):
     )
     masking: str = field("piece", "Unit that is masked; segmented: the text between spaces.", choices=MASKINGS)
     lexicon_file: str = field("", "Phrases, one a line, that --masking=lexicon masks as a whole.")
+    token_groups: str = field("", "Groups of symbols, such as a tree of codes: in each line a name and its group.")
+    given_vectors: str = field("", "File of given vectors of pieces, in the format of GloVe or word2vec.")
     max_ngram: int = field(3, "Most words of a span that --masking=span masks as a whole.", minimum=1)
     mask_token_rate: float = field(0.8, "Share of the predicted tokens that become [MASK].", minimum=0.0, most=1.0)
     random_token_rate: float = field(
@@ -153,6 +155,14 @@ class PretrainingConfig(TrainingConfig):
             raise UserError(
                 f"--mask_token_rate={self.mask_token_rate} and --random_token_rate={self.random_token_rate}: "
                 "expected shares that together are 1 or less"
+            )
+        if self.token_groups and self.given_vectors:
+            raise UserError("--token_groups and --given_vectors were both given; give one of them")
+        if self.init_checkpoint and (self.token_groups or self.given_vectors):
+            name = "token_groups" if self.token_groups else "given_vectors"
+            raise UserError(
+                f"--{name}={getattr(self, name)}: is for a model from scratch, and --init_checkpoint keeps the vectors "
+                f"that its model has; leave out --{name}"
             )
         if (self.masking == "lexicon") != bool(self.lexicon_file):
             raise UserError(

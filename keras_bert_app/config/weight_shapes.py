@@ -40,6 +40,7 @@ def _bert(config):
         "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
         **_channels(config),
         **_layer_norm("encoder/embeddings/layer_norm", hidden),
+        **_token_vectors(config),
         **_layers(config),
         **_dense("encoder/pooler", hidden, hidden),
         "masked_lm/output_bias": (config.vocab_size,),
@@ -60,6 +61,26 @@ def _channels(config):
         )
         for channel in config.channels
     }
+
+
+def _token_vectors(config):
+    path, hidden, shapes = "encoder/embeddings/token_vectors", config.hidden_size, {}
+    if config.token_vectors == "groups":
+        num_groups, longest = config.token_vectors_shape
+        shapes = {
+            "groups": (num_groups, hidden),
+            "query": (hidden, hidden),
+            "key": (hidden, hidden),
+            "attention_bias": (hidden,),
+            "score": (hidden, 1),
+            "groups_of_pieces": (config.vocab_size, longest),
+        }
+    elif config.token_vectors == "given":
+        (size,) = config.token_vectors_shape
+        shapes = {"given": (config.vocab_size, size), "projection": (size, hidden)}
+    if config.token_vectors and config.token_fusion == "gate":
+        shapes |= {"gate_kernel": (2 * hidden, hidden), "gate_bias": (hidden,)}
+    return {f"{path}/{name}": shape for name, shape in shapes.items()}
 
 
 def _gpt(config):

@@ -194,10 +194,10 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
             f"{weights.origin}: reads symbols, and {target_format} knows only WordPiece; write --to=huggingface or "
             "--to=workdir"
         )
-    if weights.config.has_columns and target_format != "workdir":
+    if (weights.config.has_columns or weights.config.token_vectors) and target_format != "workdir":
         raise UserError(
-            f"{weights.origin}: reads channels or positions of lines, which {target_format} cannot store; write "
-            "--to=workdir"
+            f"{weights.origin}: has channels, positions of lines or token vectors, which {target_format} cannot store; "
+            "write --to=workdir"
         )
     lines = list(module.write(weights, directory))
     try:

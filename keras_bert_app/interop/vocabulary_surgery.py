@@ -49,6 +49,11 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
             f"{weights.origin}: has no vocab.txt, so the meaning of its rows is unknown; put the "
             "vocabulary of these weights beside them"
         )
+    if weights.config.token_vectors:
+        raise UserError(
+            f"{weights.origin}: has {weights.config.token_vectors} vectors for the entries of its own vocabulary; "
+            "train a new model with the new vocabulary"
+        )
     old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")
     new = _entries(vocabulary_bytes, "the new vocabulary")
     vocabulary_checks.verify(new, weights.config.tokenizer, weights.config.do_lower_case, "the new one")

@@ -10,6 +10,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dropout, LayerNorm, dropped, initializer, layer_norm
+from keras_bert_app.modeling.token_vectors import TokenVectors
 
 
 @registered
@@ -48,6 +49,14 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_place)
+        self.token_vectors = (
+            TokenVectors(config, seed, dtype=self.dtype_policy, name="token_vectors") if config.token_vectors else None
+        )
+
+    @property
+    def word_table(self):
+        """The table of pieces, [V, H]. With token_vectors a call computes it."""
+        return self.word_weights if self.token_vectors is None else self.token_vectors(self.word_weights)
 
     def build(self, input_shape=None):
         sizes = {
@@ -55,7 +64,7 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             "position_embeddings": self.config.max_position_embeddings,
             "token_type_embeddings": self.config.type_vocab_size,
         }
-        self.word_table, self.position_table, self.type_table = (
+        self.word_weights, self.position_table, self.type_table = (
             # Without autocast only the rows that a step reads are cast, not the whole table.
             self.add_weight(
                 shape=(size, self.config.hidden_size),
@@ -75,6 +84,8 @@ class BertEmbeddings(Configured, keras.layers.Layer):
             for channel in self.config.channels
         }
         self.layer_norm.build()
+        if self.token_vectors is not None:
+            self.token_vectors.build()
 
     def call(
         self,

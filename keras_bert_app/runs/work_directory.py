@@ -23,6 +23,7 @@ CHECKPOINT_NAME = re.compile(r"(step|best)-(\d+)/?$")
 # This file is written last. In an object store it marks a whole checkpoint.
 CHECKPOINT_MANIFEST = "manifest.json"
 _MAX_VOCABULARY_BYTES = 100_000_000
+_FROM_FILES = ("token_vectors", "token_vectors_shape")  # keys of BertConfig that follow from files of the run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +179,7 @@ class ExistingRun:
         if wanted_model is not None:
             for field in dataclasses.fields(BertConfig):
                 ours, theirs = getattr(model_config, field.name), getattr(wanted_model, field.name)
-                if ours != theirs:
+                if ours != theirs and not (field.name in _FROM_FILES and theirs == field.default):
                     raise UserError(f"{holds} with {field.name} {ours!r}, but {theirs!r} was given; {advice}")
         vocab_sha256 = self.values.get("vocab_sha256")
         if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:

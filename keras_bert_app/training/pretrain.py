@@ -97,6 +97,8 @@ def _opening_lines(start, model, origin):
     counted = start.model_config if start.model_config.architecture == "bert" else None  # the estimate knows no gpt
     yield from tpu.advice(start.strategy, start.run, counted)
     yield f"{model.count_params():,} parameters; {origin}"
+    if start.token_source is not None:
+        yield start.token_source.line
     yield from pretraining_corpora.remarks(start.data, start.run)
     yield from outlook.unfinished_warmup(start.run)
 
@@ -141,6 +143,8 @@ def _make_model(start):
             initialization.begin_with_sines(model)
         if config.architecture == "lstm_lm":
             initialization.begin_with_characters(model, start.tokenizer)
+        if start.token_source is not None:
+            start.token_source.assign(model)
         if run.carries_state(config):
             model.carried_states = tf.Variable(
                 tf.zeros([pretraining_data.most_rows(run), carried_states.width(config)]),

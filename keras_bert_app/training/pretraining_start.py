@@ -22,6 +22,7 @@ from keras_bert_app.training import (
     pretraining_data,
     pretraining_heldout,
     strategies,
+    token_sources,
     vocabulary_fit,
 )
 from keras_bert_app.training.pretrain import pretrain
@@ -29,6 +30,7 @@ from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from keras_bert_app.training.start import Start
 from pipelines import storage
 from pipelines.corpus.manifest import load_manifest
+from pipelines.wordpiece.vocabulary import parse_vocabulary
 
 _WAIT_SECONDS = 6 * 3600
 
@@ -95,6 +97,10 @@ def make_start(
     run = strategies.resolved(run, strategy)
     pretraining_data.check_ramps(run, strategy)
     vocabulary = existing.vocabulary() if vocabulary is None else vocabulary
+    source = None
+    if not existing.has_begun:
+        source = token_sources.source_of(run, model_config, parse_vocabulary(vocabulary)[0])
+        model_config = model_config if source is None else source.config
     weights, lines = None, []
     if run.init_checkpoint and not existing.has_begun:
         weights, lines = initial or load_initial(run)
@@ -102,7 +108,8 @@ def make_start(
     if run.lexicon_file and not existing.has_begun:
         tokenizer = run_tokenizer(vocabulary, model_config)
         pretraining_data.example_arguments(run, tokenizer, run.lexicon_file)  # refuses a lexicon that cannot be used
-    return Start(str(workdir), strategy, model_config, run, vocabulary, existing, weights, tuple(lines), None, stream)
+    start = Start(str(workdir), strategy, model_config, run, vocabulary, existing, weights, tuple(lines), None, stream)
+    return dataclasses.replace(start, token_source=source)
 
 
 def _with_corpora(start):

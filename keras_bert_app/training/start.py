@@ -14,6 +14,7 @@ from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import strategies
 from keras_bert_app.training.compilation import training_execution
+from keras_bert_app.training.token_sources import TokenSource
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
@@ -33,6 +34,7 @@ class Start:
         data: PretrainingCorpora, or the labelled Data of a task.
         stream: the output of progress lines; None for standard output.
         flags_for_time: the flags that a long run on a CPU advises, to train for a given time; "" for no advice.
+        token_source: TokenSource of a run that begins, if vectors of pieces come from a file; else None.
     """
 
     workdir: str
@@ -46,6 +48,7 @@ class Start:
     data: Any = None
     stream: TextIO | None = None
     flags_for_time: str = ""
+    token_source: TokenSource | None = None
 
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:

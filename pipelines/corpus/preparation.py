@@ -105,9 +105,7 @@ def prepare_corpus(
     given |= {"dedup": _resolved(dedup, input_format), "channels": _checked_channels(channels, input_format)}
     log, workers = log or (lambda line: None), workers or os.cpu_count() or 1
     reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=workers, segmenter=segmenter, **given)
-    settings = {name: getattr(reader, name) for name in _SETTINGS}
-    if reader.channels:
-        settings["channels"] = [str(channel) for channel in reader.channels]
+    settings = _settings(reader)
     tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
     sources = sources if documents is None else ((document,) for document in documents)
     with staging(output_dir, tasks and {**settings, "format_version": FORMAT_VERSION}, log) as staged:
@@ -115,6 +113,14 @@ def prepare_corpus(
         manifest, reports = _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log)
         shards.publish(staged.shards, output_dir, manifest, reports)
     return manifest
+
+
+def _settings(reader):
+    """The settings of a corpus for its manifest."""
+    settings = {name: getattr(reader, name) for name in _SETTINGS}
+    if reader.channels:
+        settings["channels"] = list(map(str, reader.channels))
+    return settings
 
 
 def _checked_channels(channels, input_format):

@@ -91,9 +91,7 @@ def block_examples(
     rates = dict(masked_lm_prob=masked_lm_prob, mask_token_rate=mask_token_rate, random_token_rate=random_token_rate)
     masked = _masked(ids, input_mask, begins_unit, tokenizer, mask_seed, max_predictions_per_seq, rates)
     batch = masked | {"input_mask": input_mask, "input_type_ids": input_type_ids}
-    if tokenizer.columns is not None:
-        batch |= tokenizer.columns.inputs(token_columns.at_places(text.columns, source))
-        batch = tokenizer.columns.hidden_at_masks(batch)
+    batch = _with_columns(batch, tokenizer.columns, text.columns, source)
     batch["next_sentence_labels"] = spans.next_sentence_labels
     return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
 
@@ -110,6 +108,13 @@ def _masked(ids, input_mask, begins_unit, tokenizer, seed, max_predictions_per_s
         begins_unit=begins_unit,
         **rates,
     )
+
+
+def _with_columns(batch, columns, values, source):
+    """Adds the inputs of the tokens' columns, if there are columns."""
+    if columns is None:
+        return batch
+    return columns.hidden_at_masks(batch | columns.inputs(token_columns.at_places(values, source)))
 
 
 def _causal_rows(documents, tokenizer, seed, max_seq_length, is_stream):

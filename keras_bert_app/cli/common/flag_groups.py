@@ -137,14 +137,16 @@ PRETRAIN = GroupedFlags(
         _group(
             "start",
             "the directory of the run, the recipe, and the vocabulary and weights to start from",
-            "workdir recipe config vocab_file init_checkpoint allow_missing position_initializer seed",
+            "workdir recipe config vocab_file init_checkpoint allow_missing position_initializer token_groups "
+            "given_vectors seed",
         ),
         _group(
             "model",
             "single values of the model's configuration",
             "num_hidden_layers hidden_size num_attention_heads intermediate_size hidden_act hidden_dropout_prob "
             "attention_probs_dropout_prob max_position_embeddings type_vocab_size initializer_range layer_norm_eps "
-            "tokenizer channels positions do_lower_case tie_word_embeddings num_heads_by_layer is_causal architecture",
+            "tokenizer channels positions token_fusion train_token_vectors do_lower_case tie_word_embeddings "
+            "num_heads_by_layer is_causal architecture",
         ),
         _group(
             "schedule",
