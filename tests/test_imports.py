@@ -33,8 +33,8 @@ LAYERS = [
             "text_formats text_lines"
         ),
         "pipelines.wordpiece": (
-            "casing detokenizing normalize offsets special_tokens symbol_counting symbols texts token_columns tokenizer "
-            "tokenizers unicode_14 unicode_14_classes vocabulary vocabulary_checks vocabulary_extension "
+            "casing detokenizing normalize offsets special_tokens symbol_counting symbols texts token_columns "
+            "tokenizer tokenizers unicode_14 unicode_14_classes vocabulary vocabulary_checks vocabulary_extension "
             "vocabulary_learning vocabulary_report word_counting words"
         ),
         "pipelines.examples": (

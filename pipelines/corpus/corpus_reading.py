@@ -40,9 +40,14 @@ class Reader:
     holdout_fraction: float
     seed: int
     dedup: str
-    workers: int
+    workers: int | None
     segmenter: str = "none"
     channels: Sequence[Channel] = ()
+
+    @property
+    def num_threads(self) -> int:
+        """The value of workers, or one for each core."""
+        return self.workers or os.cpu_count() or 1
 
     def digest(self, task: int, first_number: int, batch: readers.Batch) -> tuple[dict[str, Part], int, int]:
         """Splits a batch into sentences, and computes the keys and counts of its documents.
@@ -224,13 +229,13 @@ def _digested(batches, reader):
     Yields (task, counts, result of Reader.digest or None) in order.
     """
     pending = collections.deque()
-    with futures.ThreadPoolExecutor(reader.workers) as pool:
+    with futures.ThreadPoolExecutor(reader.num_threads) as pool:
         number = 0
         for task, counts, batch in batches:
             future = batch and pool.submit(reader.digest, task.number, number, batch)
             number = number + len(batch.ends) if batch else 0
             pending.append((task, counts, future))
-            if len(pending) > reader.workers + 1:
+            if len(pending) > reader.num_threads + 1:
                 task, counts, future = pending.popleft()
                 yield task, counts, future and future.result()
         for task, counts, future in pending:

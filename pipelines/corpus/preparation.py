@@ -24,7 +24,6 @@ documents become training documents. Documents of symbols may have one line, and
 import dataclasses
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
@@ -70,14 +69,13 @@ def prepare_corpus(
     segmenter: str = "none",
     channels: Sequence[Any] = (),
 ) -> dict:
-    r"""Writes text as shuffled documents in TFRecord shards, with a manifest and a report.
+    r"""Writes one of input_files, documents and sources as shuffled documents in shards, with a manifest and a report.
 
     A record is one document: its sentences in UTF-8, joined with "\n". Equal text and arguments give equal bytes.
 
     Args:
         output_dir: the directory of the corpus; it must not hold one already.
-        input_files: files, directories or globs, as in readers.expand_files. Give exactly one of input_files,
-            documents and sources. Only a call with input_files can resume after an interruption.
+        input_files: files, directories or globs (readers.expand_files). Only a call with input_files can resume.
         documents: iterable of documents, each a sequence of sentences.
         sources: iterable of sources, each an iterable of documents. All documents of a source are held out, or none.
         input_format, text_field, strict: as in readers.read_documents.
@@ -86,12 +84,11 @@ def prepare_corpus(
         seed: the seed of the shuffle and of the choice of held-out documents.
         dedup: one of DEDUP; see the module's docstring.
         progress: function of (documents, bytes of text) read so far; it is called about twice a second.
-        workers: the number of threads that split, hash and count; by default one for each core.
+        workers: the number of threads; by default one for each core.
         log: function that takes a line about the current step.
         draw: function that takes the report and returns the bytes of report.png; None for no picture.
         segmenter: one of choices.SEGMENTERS. It puts spaces between the words of Chinese text.
-        channels: the channels of symbols, such as "age:120"; see channels.parse_channels. Only for input_files of the
-            format "symbols".
+        channels: the channels of symbols, such as "age:120" (channels.parse_channels), for the format "symbols".
 
     Returns:
         The manifest. "bytes" is the size of the shard files, "text_bytes" the size of the text.
@@ -99,15 +96,14 @@ def prepare_corpus(
     Raises:
         DataError: an argument or file is unusable, output_dir is in use, or no document has two sentences.
     """
-    _check_one_text(input_files=input_files, documents=documents, sources=sources)
+    sources = _the_sources(input_files=input_files, documents=documents, sources=sources)
     given = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
-    check_arguments(output_dir, num_shards=num_shards, workers=workers, segmenter=segmenter, **given)
+    given |= {"workers": workers, "segmenter": segmenter}
+    check_arguments(output_dir, num_shards=num_shards, **given)
     given |= {"dedup": _resolved(dedup, input_format), "channels": _checked_channels(channels, input_format)}
-    log, workers = log or (lambda line: None), workers or os.cpu_count() or 1
-    reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=workers, segmenter=segmenter, **given)
+    reader, log = corpus_reading.Reader(text_field=text_field, strict=strict, **given), log or (lambda line: None)
     settings = _settings(reader)
-    tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
-    sources = sources if documents is None else ((document,) for document in documents)
+    tasks = corpus_tasks.file_tasks(expand_files(input_files)) if sources is None else None
     with staging(output_dir, tasks and {**settings, "format_version": FORMAT_VERSION}, log) as staged:
         runs, counts = _read_text(tasks, sources, staged, reader, progress, log)
         manifest, reports = _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log)
@@ -136,12 +132,16 @@ def _resolved(dedup, input_format):
     return dedup if dedup != "auto" else "none" if input_format in SYMBOL_FORMATS else "exact"
 
 
-def _check_one_text(**texts):
+def _the_sources(**texts):
+    """The sources of documents, None for files. Raises DataError unless one text is given."""
     given = [name for name, text in texts.items() if text is not None]
     if len(given) != 1:
         raise DataError(
             f"prepare_corpus takes one of {', '.join(texts)}; got {' and '.join(given) if given else 'none of them'}"
         )
+    if texts["documents"] is not None:
+        return ((document,) for document in texts["documents"])
+    return texts["sources"]
 
 
 def _read_text(tasks, sources, staged, reader, progress, log):
