@@ -95,10 +95,10 @@ def pretrain(directory, seed, steps, save_steps):
     return workdir
 
 
-def likeliest(path, users, target):
+def likeliest(checkpoint, users, target):
     """For each user the likeliest films in place of users[target], given all films before it."""
-    model = load_pretrained(str(path), allow_missing=("pooler", "next_sentence"))
-    tokenizer = BertTokenizer.from_directory(str(path), special_tokens_in_text=True)
+    model = load_pretrained(str(checkpoint), allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer.from_directory(str(checkpoint.parents[1]), special_tokens_in_text=True)
     vocabulary = np.array(tokenizer.vocabulary)
     for start in range(0, len(users), 100):
         histories = [films[:target][3 - _LENGTH :] for films in users[start : start + 100]]

@@ -8,6 +8,8 @@ import pytest
 
 import keras_bert_app
 import pipelines
+from examples.items import items
+from examples.video import video
 from examples.visits import visits
 from tests.cli.conftest import run  # noqa: F401  a fixture
 
@@ -35,6 +37,7 @@ def command(run):  # noqa: F811
     """A function that runs a command in this process, in place of the example's new process."""
 
     def call(name, **values):
+        values |= {"jit_compile": "none"} if name == "pretrain" else {}
         done = run(name, *(f"--{key}={value}" for key, value in values.items()))
         assert done.returncode == 0, done.stderr
 
@@ -55,3 +58,42 @@ def test_visits_are_predicted_with_and_without_the_tree(tmp_path, monkeypatch, c
     assert "| tree | " in capsys.readouterr().out
     config = json.loads((tmp_path / "my visits" / "tree-1" / "config.json").read_text())
     assert config["token_vectors_shape"] == [12, 2] and config["channels"] == ["age:120"]
+
+
+def test_films_are_ranked_and_a_checkpoint_is_chosen(tmp_path, monkeypatch, command, capsys):
+    monkeypatch.setattr(items, "run", command)
+    lines = [f"u{user}\tf{(user + 3 * time) % 20}\t4\t{100 - time}" for user in range(30) for time in range(9)]
+    (tmp_path / "my films.inter").write_text("\n".join(["user_id:token\titem_id:token", *lines]) + "\n")
+    users = items.read_users(str(tmp_path / "my films.inter"))
+    assert users[2][:3] == ["f6", "f3", "f0"] and users[2][-1] == "f2"  # the oldest film first
+    # After f one always sees f - 3, so a Markov chain knows the last film.
+    assert items.metrics(users, items.markov(users)) == (1.0, 1.0)
+    directory = str(tmp_path / "my items")
+    items.main(directory, str(tmp_path / "my films.inter"), steps=4, num_seeds=1, num_checkpoints=2)
+    results = json.loads((tmp_path / "my items" / "results.json").read_text())
+    assert results["chosen"][0] in ("step-00000002", "step-00000004") and 0.2 < results["BERT4Rec here"][0][0] <= 1
+    assert "| Markov chain | 1.0000" in capsys.readouterr().out
+
+
+def test_metrics_of_ranks_are_those_by_hand():
+    users = [["a", "b"], ["a", "c"], ["a", "d"]]
+    named = [["b", "x"], ["x", "y", "c"], ["x"]]
+    assert items.metrics(users, named) == pytest.approx((2 / 3, (1 + 1 / 2) / 3))
+
+
+def test_videos_and_captions_become_one_model_and_a_picture(tmp_path, monkeypatch, command, capsys):
+    monkeypatch.setattr(video, "run", command)
+    video.main(str(tmp_path / "my video"), num_clips=60, steps=2, num_seeds=1)
+    (figures,) = json.loads((tmp_path / "my video" / "results.json").read_text())
+    assert set(figures) >= {"digit in the caption", "visual word of frame 5", "caption and video belong together"}
+    assert (tmp_path / "my video" / "generated.png").read_bytes()[:4] == b"\x89PNG"
+    config = json.loads((tmp_path / "my video" / "seed-1" / "config.json").read_text())
+    assert config["token_vectors"] == "given" and config["token_vectors_shape"] == [32 * 32]
+
+
+def test_frames_get_the_word_of_the_nearest_center_at_each_level():
+    import numpy as np
+
+    centers = [(np.array([0.0]), [(np.array([-1.0]), []), (np.array([1.0]), [])]), (np.array([9.0]), [])]
+    assert video.visual_words(np.array([[[0.6], [-3.0], [8.0]]]), centers) == [["v0.1", "v0.0", "v1"]]
+    assert video.center_of("v0.1", centers) == 1.0
