@@ -1,6 +1,7 @@
 """Exceptions that end a command, and the hint for a misspelled name."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -34,6 +35,16 @@ class Interrupted(Exception):
     def __init__(self, number: int, step: int, has_saved: bool):
         super().__init__(number, step, has_saved)
         self.number, self.step, self.has_saved = number, step, has_saved
+
+
+def failed_check(error: Exception) -> str:
+    """Returns the words of a check of inputs in the graph of a model; "" for other errors.
+
+    Args:
+        error: Exception. The function compares the name of its class, so it does not load TensorFlow.
+    """
+    match = re.search(r"^assertion failed: \[(.*expected .*)\]$", str(error), re.MULTILINE)
+    return match[1].replace("] [", " ") if match and type(error).__name__ == "InvalidArgumentError" else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -5,19 +5,21 @@ also has a vector of two numbers in the second one. A value may be empty, and a 
 """
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipelines.data_error import DataError
+from pipelines.plurals import counted
 
 SEPARATOR = "|"  # between a symbol and its values
 NUMBERS_SEPARATOR = ","  # between the numbers of a vector
+NUMBER = r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,2})?"  # a form that Python and TensorFlow read
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VALUE = re.compile(r"(v?)([0-9]{1,8})(:masked)?")
 _RESERVED = ("word_ids", "mask", "type_ids", "positions")  # input_mask, for example, is another input of the model
 _LARGEST_SIZE = 10_000_000
+_LARGEST_NUMBER, _LEAST_NUMBER = 3e38, 1e-37  # of float32
 _FORM = (
     "NAME:SIZE for numbers from 0 to SIZE - 1 or NAME:vWIDTH for vectors, such as age:120 or signal:v16; "
     ":masked after it hides the value at [MASK]"
@@ -99,7 +101,7 @@ def line_fault(line: str, channels: Sequence[Channel]) -> str:
         name, *values = symbol.decode().split(SEPARATOR)
         if values and len(values) != len(channels):
             return (
-                f"{symbol.decode()[:60]!r} has {len(values)} values; expected {len(channels)}, for "
+                f"{symbol.decode()[:60]!r} has {counted(len(values), 'value')}; expected {len(channels)}, for "
                 f"{', '.join(channel.name for channel in channels)}, each after a {SEPARATOR}, or none"
             )
         if not name:
@@ -126,18 +128,12 @@ def value_fault(value: str, channel: Channel) -> str:
     numbers = value.split(NUMBERS_SEPARATOR)
     if len(numbers) == channel.width and all(map(_is_number, numbers)):
         return ""
-    return (
-        f"{channel.name} is {value[:40]!r}; expected {channel.width} numbers with {NUMBERS_SEPARATOR} between them, or "
-        "nothing"
-    )
+    expected = f"{counted(channel.width, 'number')} with {NUMBERS_SEPARATOR} between them, or nothing"
+    return f"{channel.name} is {value[:40]!r}; expected {expected}"
 
 
 def _is_number(text):
-    try:
-        is_plain = text.isascii() and text == text.strip() and "_" not in text
-        return is_plain and math.isfinite(float(text)) and abs(float(text)) < 3e38
-    except ValueError:
-        return False
+    return re.fullmatch(NUMBER, text) is not None and abs(float(text)) < _LARGEST_NUMBER
 
 
 def joined_lines(lines: Sequence[str], values: dict[str, Any], channels: Sequence[Channel]) -> list[str]:
@@ -157,12 +153,13 @@ def joined_lines(lines: Sequence[str], values: dict[str, Any], channels: Sequenc
         DataError: a list has another length than the lines or the symbols, or a value is not one of the channel's. The
             message begins with the channel's name.
     """
-    if not any(channel.name in values for channel in channels):
+    if all(values.get(channel.name) is None for channel in channels):
         return list(lines)
     symbols = [line.encode().split() for line in lines]
     nothing = [[""] * len(line) for line in symbols]
     columns = [
-        _column(symbols, values[channel.name], channel) if channel.name in values else nothing for channel in channels
+        nothing if values.get(channel.name) is None else _column(symbols, values[channel.name], channel)
+        for channel in channels
     ]
     return [
         " ".join(
@@ -176,25 +173,34 @@ def joined_lines(lines: Sequence[str], values: dict[str, Any], channels: Sequenc
 def _column(symbols, entries, channel):
     """The texts of a channel's values, for each symbol of each line."""
     if not isinstance(entries, list) or len(entries) != len(symbols):
-        count = f"{len(entries)} entries" if isinstance(entries, list) else repr(entries)[:40]
-        raise DataError(f"{channel.name} has {count} for {len(symbols)} lines; expected a list with one for each line")
+        count = counted(len(entries), "value") if isinstance(entries, list) else repr(entries)[:40]
+        lines = counted(len(symbols), "line")
+        raise DataError(f"{channel.name} has {count} for {lines}; expected a list with one entry for each line")
     return [_of_line(line, entry, channel) for line, entry in zip(symbols, entries, strict=True)]
 
 
 def _of_line(line, entry, channel):
     is_list = isinstance(entry, list)
-    # A vector is a list of numbers, so a list of lists (or of None) has one vector for each symbol.
-    if is_list and (channel.size or not all(isinstance(number, (int, float)) for number in entry) or not entry):
+    # A longer vector is a list of numbers, so a list of lists (or of None) has one vector for each symbol.
+    if is_list and (channel.num_columns == 1 or not all(isinstance(number, (int, float)) for number in entry)):
         if len(entry) != len(line):
-            raise DataError(f"{channel.name} has {len(entry)} values for a line of {len(line)} symbols")
+            raise DataError(
+                f"{channel.name} has {counted(len(entry), 'value')} for a line of {counted(len(line), 'symbol')}"
+            )
         return [_text_of(value, channel) for value in entry]
     return [_text_of(entry, channel)] * len(line)
+
+
+def _number_text(value):
+    if not isinstance(value, float):
+        return str(value)
+    return "0" if abs(value) < _LEAST_NUMBER else f"{value:.9g}"  # 9 digits hold a float32
 
 
 def _text_of(value, channel):
     if value is None:
         return ""
-    text = NUMBERS_SEPARATOR.join(map(str, value)) if isinstance(value, list) else str(value)
+    text = NUMBERS_SEPARATOR.join(map(_number_text, value)) if isinstance(value, list) else _number_text(value)
     if fault := value_fault(text, channel):
         raise DataError(fault)
     return text

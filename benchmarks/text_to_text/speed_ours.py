@@ -101,11 +101,9 @@ class _Decoding(tf.Module):
         super().__init__()
         self.model_variables = specs.variables(model)
 
-        @tf.function(input_signature=specs.FROM_IDS, autograph=False)
-        def ids(input_word_ids, input_mask, input_type_ids):
-            decoded = model.decoded(
-                specs.checked_ids(model.config, input_word_ids, input_mask, input_type_ids), options
-            )
+        @specs.takes_rows(specs.ids_specs(model.config))
+        def ids(*rows):
+            decoded = model.decoded(specs.checked_ids(model.config, rows), options)
             return {"target_word_ids": decoded.ids, "scores": decoded.scores}
 
         self.ids = ids

@@ -3,7 +3,7 @@
 python examples/items/items.py --output_dir=runs/items
 
 Each user is a document: the films in the order in which the user rated them. The last film is for the test, and the one
-before it chooses the checkpoint. README.md has the results.
+before it chooses the checkpoint.
 """
 
 import importlib.util

@@ -4,7 +4,7 @@ python examples/video/video.py --output_dir=runs/video
 
 A clip shows a digit that moves. Its frames become visual words by hierarchical k-means. A document is a caption and the
 visual words of its clip. Masked words are learned from both, and the next-sentence head learns whether they belong
-together. README.md has the results.
+together.
 """
 
 import json
@@ -155,7 +155,7 @@ def score(model, tokenizer, captions, words):
     others = videos[1:] + videos[:1]
     pairs = [model(tokenizer.pack(texts, each, _LENGTH))["nsp_logits"] for each in (videos, others)]
     right, wrong = (np.argmax(logits, axis=1) for logits in pairs)
-    figures["caption and video belong together"] = [float(np.mean([right == 0, wrong == 1])), float("nan"), 0.5]
+    figures["caption and video belong together"] = [float(np.mean([right == 0, wrong == 1])), None, 0.5]
     return figures
 
 
@@ -170,8 +170,8 @@ def filled(model, tokenizer, first, second, number=0):
 def report(directory, scores):
     print("\n| share of right answers on new clips | from both | from one alone | most frequent |\n|---|---|---|---|")
     for name in scores[0]:
-        columns = np.array([figures[name] for figures in scores]).T
-        cells = [f"{column.mean():.3f} ({column.min():.3f} to {column.max():.3f})" for column in columns]
+        columns = [[figures[name][number] for figures in scores] for number in range(3)]
+        cells = [f"{np.mean(c):.3f} ({min(c):.3f} to {max(c):.3f})" if None not in c else "" for c in columns]
         print(f"| {name} | {' | '.join(cells)} |")
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump(scores, file, indent=1)

@@ -41,6 +41,22 @@ class Subject:
         return self.encoder.config
 
 
+def refuse_columns(config: BertConfig, origin: str) -> None:
+    """Refuses a model with inputs that analyses do not make.
+
+    Args:
+        config: BertConfig. The configuration of the model.
+        origin: str. The name of the model in the message.
+
+    Raises:
+        UserError: the model has channels, or positions that count lines.
+    """
+    if config.has_columns:
+        raise UserError(
+            f"{origin}: reads channels or positions of lines, which analyses do not give it; name a model without them"
+        )
+
+
 def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> Subject:
     """Loads the encoder of a model in any layout, and names it after its directory.
 
@@ -59,11 +75,7 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
         log(line)
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt next to its weights")
-    if weights.config.has_columns:
-        raise UserError(
-            f"{weights.origin}: reads channels or positions of lines, which analyses do not give it; name a model "
-            "without them"
-        )
+    refuse_columns(weights.config, weights.origin)
     if not weights.config.has_equal_layers:
         raise UserError(
             f"{weights.origin}: its LSTM layers have different widths, and analyses compare layers of one width; give "

@@ -171,6 +171,7 @@ class Tuned:
         # Always float32, because the states of pruned and whole models may differ by 1e-5 at most.
         self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
         encoders.require_attention(finetuned.model.config)
+        encoders.refuse_columns(finetuned.model.config, options.workdir)
         self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)
         self.origin = encoders.origin_of(
             f"fine-tuned run {finetuned.checkpoint}",

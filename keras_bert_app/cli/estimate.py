@@ -89,7 +89,9 @@ _RUN_FIELDS = [
     )
 ]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
-_given_for_model = config_flags.define_model_flags(leave_out=("architecture",))  # the estimate counts a bert
+_given_for_model = config_flags.define_model_flags(  # the estimate counts a bert without vectors from files
+    leave_out=("architecture", "token_vectors", "token_vectors_shape", "token_fusion", "train_token_vectors")
+)
 
 
 def main(arguments: list[str]) -> None:

@@ -31,6 +31,7 @@ _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON lin
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 0, "MB of whole documents to learn from; 0: all.")
 flags.DEFINE_string("vectors_file", "", "File to write, a word and its numbers in each line.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary whose pieces get the vectors, not words.")
+_CHANNELS = flags.DEFINE_list("channels", [], "Values behind the symbols of --input_files, such as age:120.")
 _TOKENIZER = flags.DEFINE_enum("tokenizer", "wordpiece", TOKENIZERS, "What --vocab_file has: pieces or symbols.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents.")
 flags.DEFINE_string("method", "skip_gram", "skip_gram, or fasttext, which adds vectors of character n-grams.")
@@ -115,15 +116,19 @@ def _tokenizer():
     """The BertTokenizer of --vocab_file; None for words."""
     from pipelines.wordpiece.tokenizers import make_tokenizer
 
+    channels = config_flags.checked_channels(_CHANNELS.value, _TOKENIZER.value) or _channels_of_corpus()
     if not _VOCAB_FILE.value:
+        if channels:
+            raise UserError("--channels: values stand behind the symbols; add --tokenizer=symbols and --vocab_file")
         return None
-    channels = ()
-    if _CORPUS_DIR.value and _TOKENIZER.value == "symbols":
-        from pipelines.corpus.manifest import load_manifest
-
-        # The tokenizer leaves the values of a corpus with channels out.
-        channels = parse_channels(load_manifest(_CORPUS_DIR.value, verify=False).get("channels", ()))
     return make_tokenizer(_VOCAB_FILE.value, _TOKENIZER.value, _DO_LOWER_CASE.value, channels=channels)
+
+
+def _channels_of_corpus():
+    from pipelines.corpus.manifest import load_manifest
+
+    manifest = load_manifest(_CORPUS_DIR.value, verify=False) if _CORPUS_DIR.value else {}
+    return parse_channels(manifest.get("channels", ()))
 
 
 def _input_format():

@@ -13,7 +13,6 @@ from absl import flags
 from keras_bert_app.cli.common import app, config_flags, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines import plurals
-from pipelines.channels import parse_channels
 from pipelines.choices import FORMATS, TOKENIZERS
 from pipelines.text.readers import ReaderCounts
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, write_vocabulary
@@ -71,8 +70,7 @@ def _check_flags_of_tokenizer(is_symbols):
     config_flags.check_casing_flag(_TOKENIZER.value)
     if not is_symbols and flags.FLAGS["min_count"].present:
         raise UserError(f"--min_count={_MIN_COUNT.value}: counts symbols; leave it out, or give --tokenizer=symbols")
-    if parse_channels(_CHANNELS.value) and not is_symbols:
-        raise UserError("--channels: only symbols have channels; leave it out, or give --tokenizer=symbols")
+    config_flags.checked_channels(_CHANNELS.value, _TOKENIZER.value)
 
 
 def _sample_megabytes(is_symbols):

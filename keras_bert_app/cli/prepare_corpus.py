@@ -134,7 +134,7 @@ def _print_summary(output_dir, manifest, seconds):
         f"{seconds:,.1f} s ({megabytes / seconds:,.1f} MB/s, start included)"
     )
     for name, meaning in FAULTS:
-        if counts[name]:
+        if counts.get(name):
             print(f"  {counts[name]:,} {meaning}")
     for split, name in (("train", "for training"), ("heldout", "held out")):
         part = manifest[split]

@@ -242,6 +242,8 @@ def _check_same_arithmetic(config, source, init_checkpoint):
         "is_causal",
         "channels",
         "positions",
+        "token_vectors",
+        "token_fusion",
     ):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:

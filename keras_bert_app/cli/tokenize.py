@@ -26,6 +26,7 @@ from pipelines.wordpiece.vocabulary import load_vocabulary
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary, one piece a line.")
 _TOKENIZER = flags.DEFINE_enum("tokenizer", "wordpiece", TOKENIZERS, "What the vocabulary has: pieces or symbols.")
+_CHANNELS = flags.DEFINE_list("channels", [], "Values behind the symbols, such as age:120; they are no part of them.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool(
     "special_tokens_in_text",
@@ -53,13 +54,15 @@ def main(texts: list[str]) -> None:
             "--input_file=FILE (- for standard input)"
         )
     config_flags.check_casing_flag(_TOKENIZER.value)
+    channels = config_flags.checked_channels(_CHANNELS.value, _TOKENIZER.value)
     load_vocabulary(vocab_file)
     if _INPUT_FILE.value not in ("", "-") and not storage.is_remote(_INPUT_FILE.value):
         with open_text(_INPUT_FILE.value):  # reports a wrong name before TensorFlow loads
             pass
     with app.quiet_start():
         from pipelines.wordpiece.tokenizers import make_tokenizer
-    cut = make_cut(make_tokenizer(vocab_file, _TOKENIZER.value, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
+    given = vocab_file, _TOKENIZER.value, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value
+    cut = make_cut(make_tokenizer(*given, channels=channels))
     show = show_jsonl if _OUTPUT_FORMAT.value == "jsonl" else show_table
     for batch in batches_of(texts, _INPUT_FILE.value):
         for (line, part, text), columns in zip(batch, cut([text for _, _, text in batch]), strict=True):

@@ -89,11 +89,15 @@ def from_corpora(run: PretrainingConfig, vocab_file: str, tokenizer: str, do_low
         Source.
     """
     manifests = _manifests(run.corpus_dir)
+    channels = {directory: tuple(manifest.get("channels", ())) for directory, manifest in manifests.items()}
+    if len(set(channels.values())) > 1:
+        shown = "; ".join(f"{directory}: {','.join(names) or 'none'}" for directory, names in channels.items())
+        raise UserError(f"--corpus_dir: the corpora have different channels ({shown}); name them one by one")
     config = BertConfig(
         max_position_embeddings=run.max_seq_length,
         tokenizer=tokenizer,
         do_lower_case=do_lower_case,
-        channels=next(iter(manifests.values())).get("channels", ()) if tokenizer == "symbols" else (),
+        channels=next(iter(channels.values())) if tokenizer == "symbols" else (),
     )
     run, tokenizer = run.resolved().checked_against(config), tokenizer_of(vocab_file, config)
     return Source(

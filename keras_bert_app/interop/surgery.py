@@ -222,6 +222,11 @@ def _checked_output_table(weights, is_tied):
         raise UserError(f"{weights.origin}: has no {head} head to tie or untie")
     if getattr(weights.config, "character_filters", ()):
         raise UserError(f"{weights.origin}: makes its vectors of characters, so it has no table to tie or untie")
+    if weights.config.token_vectors:
+        raise UserError(
+            f"{weights.origin}: its {head} head multiplies with vectors that also come from a file, so it has no table "
+            "to tie or untie"
+        )
     if weights.config.tie_word_embeddings != is_tied:
         raise UserError(f"{weights.origin}: its {head} head is already {'untied' if is_tied else 'tied'}")
     return f"{head}/output_embeddings"

@@ -86,7 +86,7 @@ def _layers_in(layer):
 def _plain(value):
     if isinstance(value, BertConfig):
         # to_dict does not fit: it writes "gelu", whose meaning depends on the layout of a file. JSON has no tuples.
-        fields = dataclasses.asdict(value)
+        fields = {**dataclasses.asdict(value), "channels": list(map(str, value.channels))}
         return {key: list(each) if isinstance(each, tuple) else each for key, each in fields.items()}
     return keras.saving.serialize_keras_object(value)
 

@@ -23,6 +23,10 @@ from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, deco
 TRANSFORMER = "transformer"
 
 
+# Weights with a row for each piece.
+_TABLES_OF_PIECES = ("word_embeddings", "token_vectors/groups_of_pieces", "token_vectors/given")
+
+
 @registered
 @dataclasses.dataclass(frozen=True)
 class Decoder(Described):
@@ -252,7 +256,7 @@ class TextToTextModel(Configured, keras.Model):
                 tensor = tensors.get(variable.path.replace("decoder/", "encoder/", 1))
                 # A layer whose heads were pruned has other shapes. Another vocabulary has other pieces.
                 fits = tensor is not None and tuple(tensor.shape) == tuple(variable.shape)
-                fits = fits and not (self.head.vocab_size and variable.path.endswith("word_embeddings"))
+                fits = fits and not (self.head.vocab_size and variable.path.endswith(_TABLES_OF_PIECES))
                 first[variable.path] = tensor if fits else variable.numpy()
         return first
 

@@ -157,10 +157,16 @@ def make_start(
 
 
 def _check_columns(model_config, run):
-    if model_config.has_columns and registry.find(run.task).family not in (sequences, tagging):
+    family = registry.find(run.task).family
+    if model_config.has_columns and family not in (sequences, tagging):
         raise UserError(
             f"--task={run.task}: does not read channels or positions of lines, which this model has; take a task of "
             "texts, pairs of texts or tags, or a model without them"
+        )
+    if model_config.positions == "lines" and family is tagging:
+        raise UserError(
+            f"--task={run.task}: reads words without their lines, and the model's positions count lines; take a model "
+            "without --positions=lines"
         )
 
 

@@ -82,7 +82,7 @@ def tuned(
     existing = ExistingRun.read(workdir)
     task = registry.find(run.task).bound(run)
     examples = drawn_examples(task.read_split(run.data_dir, "train", task.settled(run)), task, run)
-    texts = _documents(task.family.texts(examples), model_config.tokenizer)
+    texts = _documents(task.family.texts(examples), model_config)
     made_from = _made_from(run, model_config, vocabulary, initial, texts)
     if existing.is_started:
         _check_made_from(directory, made_from)
@@ -146,10 +146,16 @@ def _check_made_from(directory, made_from):
         )
 
 
-def _documents(texts, tokenizer):
-    """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT texts."""
-    split = split_symbols if tokenizer == "symbols" else str.split
+def _documents(texts, config):
+    """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT texts.
+
+    If positions count lines, a text keeps its lines and is a document.
+    """
+    split = split_symbols if config.tokenizer == "symbols" else str.split
     lines = []
+    if config.positions == "lines":
+        documents = ("\n".join(line for line in map(str.strip, text.split("\n")) if line) for text in texts)
+        return "".join(f"{document}\n\n" for document in documents)
     for number, text in enumerate(texts):
         if number and number % _TEXTS_A_DOCUMENT == 0:
             lines.append("")

@@ -132,6 +132,7 @@ def _plan(directories, wanted, num_seeds, source):
     if source.init_checkpoint:
         weights, lines, units = initial_weights.read(source.init_checkpoint, num_layers, settings["task"], choice)
         loaded = (weights, lines) if source.takes_weights else None
+        _check_token_vectors(weights.config, loaded, "--random_init")
         return Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded, units)
     if source.model_config is None:
         raise UserError(
@@ -139,7 +140,16 @@ def _plan(directories, wanted, num_seeds, source):
             "scratch"
         )
     model_config = _with_lowest_layers(source.model_config, num_layers)
+    _check_token_vectors(model_config, None, "--config")
     return Plan(*common, settings, source, num_seeds, model_config, source.vocabulary)
+
+
+def _check_token_vectors(model_config, loaded, flag):
+    if model_config.token_vectors and loaded is None:
+        raise UserError(
+            f"{flag}: this model has {model_config.token_vectors} vectors from a file, which only its run has; start "
+            "from the run with --init_checkpoint"
+        )
 
 
 def _directories(workdir, wanted, num_seeds):

@@ -101,6 +101,8 @@ def prepared_corpora(
     """
     workdir = existing.directory
     source = {name: value for name, value in run.to_dict().items() if name in _SOURCE}
+    if channels and run.input_files:
+        source["channels"] = _names(channels)
     directories, note = corpus_directories(workdir, run), _read_note(workdir)
     is_prepared = _has_manifest(directories[0])
     files = {} if existing.has_begun or not run.input_files else _files_note(run, is_prepared)
@@ -160,11 +162,13 @@ def _without_stale_corpus(workdir, run, note, source, files, is_prepared):
     return None, _has_manifest(directory)
 
 
+def _names(channels):
+    """The channels without their masking, which is no matter of the text."""
+    return [str(dataclasses.replace(channel, is_masked=False)) for channel in channels]
+
+
 def _check_channels(directory, manifest, channels):
-    of_corpus, of_model = (
-        [str(dataclasses.replace(channel, is_masked=False)) for channel in each]
-        for each in (parse_channels(manifest.get("channels", ())), channels)
-    )
+    of_corpus, of_model = _names(parse_channels(manifest.get("channels", ()))), _names(channels)
     if of_corpus != of_model:
         corpus, model = (
             f"the channels {','.join(names)}" if names else "no channels" for names in (of_corpus, of_model)

@@ -62,6 +62,11 @@ def source_of(run: PretrainingConfig, config: BertConfig, pieces: Sequence[str])
         return _groups(run.token_groups, config, pieces)
     if run.given_vectors:
         return _given(run.given_vectors, config, pieces)
+    if config.token_vectors and not run.init_checkpoint:
+        raise UserError(
+            f"config key 'token_vectors' is {config.token_vectors!r}, but no file gives these vectors; add "
+            "--token_groups or --given_vectors"
+        )
     if not config.token_vectors and (config.token_fusion, config.train_token_vectors) != ("replace", False):
         raise UserError(
             "--token_fusion, --train_token_vectors: need --token_groups or --given_vectors; add one of them"
@@ -101,7 +106,7 @@ def read_groups(path: str) -> dict[str, list[str]]:
     parents = collections.defaultdict(list)
     with open_text(path) as stream, readable(path):
         for number, line in enumerate(stream, start=1):
-            fields = line.decode("utf-8", "replace").split()
+            fields = [field.decode("utf-8", "replace") for field in line.removeprefix(b"\xef\xbb\xbf").split()]
             if len(fields) not in (0, 2):
                 raise UserError(
                     f"{path}:{number}: has {counted(len(fields), 'name')}; expected a symbol or a group, and the group "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, failed_check
 from keras_bert_app.export import saved_models
 from keras_bert_app.files import read_json, read_whole
 from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
@@ -73,6 +73,8 @@ def _run(signature, texts):
     except tf.errors.ResourceExhaustedError:
         raise  # the command gives the advice for too little memory
     except (tf.errors.OpError, ValueError, TypeError) as error:
+        if line := failed_check(error):
+            raise UserError(line) from None
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"the export cannot embed these texts ({reason}); export the model again") from None
 

@@ -199,7 +199,7 @@ def report_text(report: dict) -> str:
         f"read: {counted(counts['files'], 'file')}, {counted(counts['documents'], 'document')}, "
         f"{counted(counts['sentences'], 'sentence')}, {counts['bytes'] / 1e6:,.1f} MB",
     ]
-    lines += [f"{counts[name]:>12,} {meaning}" for name, meaning in FAULTS]
+    lines += [f"{counts[name]:>12,} {meaning}" for name, meaning in FAULTS if name in counts]
     if line := overlap_text(report):
         lines += ["", line]
     for name, lengths in report["lengths"].items():

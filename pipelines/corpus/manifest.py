@@ -21,7 +21,7 @@ FAULTS = (
     ("capped_lines", "lines over the size limit, cut into pieces"),
     ("capped_documents", "documents over the size limit, cut into several"),
     ("bad_records", "JSON records over the size limit, left out"),
-    ("empty_lines", "lines of a JSON record or records of FASTA without a symbol, left out"),
+    ("empty_lines", "lines of JSON records, or FASTA records, that have no symbol; left out"),
 )
 
 

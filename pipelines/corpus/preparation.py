@@ -100,7 +100,7 @@ def prepare_corpus(
     given = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
     given |= {"workers": workers, "segmenter": segmenter}
     check_arguments(output_dir, num_shards=num_shards, **given)
-    given |= {"dedup": _resolved(dedup, input_format), "channels": _checked_channels(channels, input_format)}
+    given |= {"dedup": _resolved(dedup, input_format), "channels": _checked_channels(channels, input_format, sources)}
     reader, log = corpus_reading.Reader(text_field=text_field, strict=strict, **given), log or (lambda line: None)
     settings = _settings(reader)
     tasks = corpus_tasks.file_tasks(expand_files(input_files)) if sources is None else None
@@ -119,7 +119,15 @@ def _settings(reader):
     return settings
 
 
-def _checked_channels(channels, input_format):
+def _as_dict(counts):
+    """The counts of a reader. A text without symbols cannot have empty lines of symbols."""
+    values = dataclasses.asdict(counts)
+    return values if counts.empty_lines else {name: value for name, value in values.items() if name != "empty_lines"}
+
+
+def _checked_channels(channels, input_format, sources):
+    if channels and sources is not None:
+        raise DataError("channels: only input_files have channels; leave channels out, or give input_files")
     if channels and input_format != "symbols":
         raise DataError(
             f"channels is {','.join(map(str, channels))}: text of the format {input_format} has no channels; give "
@@ -156,7 +164,7 @@ def _read_text(tasks, sources, staged, reader, progress, log):
 def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
     """Drops duplicates and writes the shards. Returns (manifest, dict from report file name to bytes)."""
     train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
-    counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, settings["dedup"], log)}
+    counts = {**_as_dict(counts), **_drop_duplicates(train, heldout, settings["dedup"], log)}
     num_documents = train.documents - int(train.dropped.sum())
     log(f"writing {num_documents:,} training documents")
     wanted, num_shards = num_shards, shards.number_of_shards(num_documents, _kept_bytes(train), num_shards)

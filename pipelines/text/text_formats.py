@@ -32,7 +32,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.channels import Channel, joined_lines, line_fault
+from pipelines.channels import SEPARATOR, Channel, joined_lines, line_fault
 from pipelines.choices import FASTA_FORMATS, SYMBOL_FORMATS
 from pipelines.data_error import DataError
 from pipelines.text.text_files import ReaderCounts, readable
@@ -253,9 +253,16 @@ def _parse_jsonl(lines, path, text_field, counts):
 
 
 def _parse_symbols(lines, path, text_field, counts, channels=()):
+    has_value = False
     for number, text, _ in lines:
         _check_values(text, f"{path}:{number}", channels)
+        has_value |= SEPARATOR.encode() in text
         yield text.strip() or None  # other white space than ASCII's is part of a symbol
+    if channels and not has_value:
+        names = ", ".join(channel.name for channel in channels)
+        raise DataError(
+            f"{path}: no symbol has a value; expected values of {names} behind the symbols, each after a {SEPARATOR}"
+        )
 
 
 def _parse_symbols_jsonl(lines, path, text_field, counts, channels=()):
@@ -279,8 +286,17 @@ def _lines_of_symbols(record, place, text_field, counts, channels):
     is_list = isinstance(text, list) and all(isinstance(line, str) for line in text)
     if not (is_list or isinstance(text, str)):
         raise DataError(f"{place}: field {text_field!r} is {repr(text)[:40]}; expected a string, or a list of strings")
-    lines = [line.replace("\n", " ") for line in text] if is_list else text.split("\n")
+    if is_list and channels:
+        lines = [line.replace("\n", " ") for line in text]  # each line has one entry of a channel
+    else:
+        lines = ("\n".join(text) if is_list else text.rstrip("\n")).split("\n")
     lines = [_without_surrogates(line, counts) for line in lines]
+    if channels and not any(channel.name in record or SEPARATOR in "".join(lines) for channel in channels):
+        names = " or ".join(repr(channel.name) for channel in channels)
+        raise DataError(
+            f"{place}: no field {names}; it has {', '.join(record)}; give the values of the channels as fields with "
+            f"their names, or behind the symbols, each after a {SEPARATOR}"
+        )
     try:
         return joined_lines(lines, record, channels)
     except DataError as error:
@@ -288,17 +304,19 @@ def _lines_of_symbols(record, place, text_field, counts, channels):
 
 
 def _parse_fasta(lines, path, text_field, counts, size):
-    letters, is_long = None, False
+    letters, is_long, is_header = None, False, False
     for number, text, part in lines:
         text = text.strip()
-        if text.startswith((b">", b";")) and part <= 1:
-            if text.startswith(b">"):
+        is_header = is_header if part > 1 else text.startswith((b">", b";"))
+        if is_header:
+            if part <= 1 and text.startswith(b">"):
                 yield from _rest_of_record(letters, size, is_long, counts)
                 letters, is_long = b"", False
             continue
         if not text:
             continue
-        if letters is None or not text.translate(None, b"*-.").isalpha():
+        others = text.translate(None, b"*-.")  # stop codons and gaps
+        if letters is None or others and not others.isalpha():
             raise DataError(
                 f"{path}:{number}: {text[:40].decode('utf-8', 'replace')!r} is not FASTA; expected a line that begins "
                 "with >, then lines of letters"

@@ -15,11 +15,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from pipelines.channels import NUMBERS_SEPARATOR, SEPARATOR, Channel
+from pipelines.channels import NUMBER, NUMBERS_SEPARATOR, SEPARATOR, Channel
 from pipelines.ragged import row_ids
 
 POSITIONS = "input_positions"
-_NUMBER = r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,2})?"
 
 
 class TokenColumns:
@@ -106,11 +105,11 @@ def _columns_of(values, channel):
     if channel.size:
         is_number = tf.strings.regex_full_match(filled, "[0-9]{1,9}")
         numbers = tf.strings.to_number(tf.where(is_number, filled, "0"), tf.int32)
-        wanted = f"{channel.name}: a whole number from 0 to {channel.size - 1}, or nothing"
+        wanted = f"as {channel.name} a whole number from 0 to {channel.size - 1}, or nothing"
         with tf.control_dependencies([_check(is_number & (numbers < channel.size), values, wanted)]):
             return tf.where(is_empty, 0, numbers + 1)[:, None]
-    pattern = f"({_NUMBER}{NUMBERS_SEPARATOR}){{{channel.width - 1}}}{_NUMBER}"
-    wanted = f"{channel.name}: {channel.width} numbers with {NUMBERS_SEPARATOR} between them, or nothing"
+    pattern = f"({NUMBER}{NUMBERS_SEPARATOR}){{{channel.width - 1}}}{NUMBER}"
+    wanted = f"as {channel.name} {channel.width} numbers with {NUMBERS_SEPARATOR} between them, or nothing"
     with tf.control_dependencies([_check(tf.strings.regex_full_match(filled, pattern), values, wanted)]):
         numbers = tf.strings.split(filled, NUMBERS_SEPARATOR).flat_values
     return tf.bitcast(tf.reshape(tf.strings.to_number(numbers, tf.float32), [-1, channel.width]), tf.int32)

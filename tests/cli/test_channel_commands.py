@@ -70,7 +70,7 @@ def trained(run, patients):
         f"--workdir={workdir}",
     )
     assert done.returncode == 0, done.stderr
-    assert "60 lines of a JSON record or records of FASTA without a symbol, left out" in done.stdout
+    assert "60 lines of JSON records, or FASTA records, that have no symbol; left out" in done.stdout
     return workdir
 
 
@@ -89,6 +89,8 @@ def test_a_corpus_with_other_channels_is_refused_in_one_line(run, patients, trai
     source, corpus = f"--input_files={patients / 'visits.jsonl'}", f"--output_dir={tmp_path / 'corpus'}"
     done = run("prepare_corpus", source, corpus, "--channels=age:100")
     assert done.returncode == 2 and "text of the format auto has no channels" in done.stderr
+    done = run("prepare_corpus", source, corpus, "--input_format=symbols", "--channels=years:30")
+    assert done.returncode == 2 and "visits.jsonl:1: no field 'years'; it has text, age, dose; give" in done.stderr
     done = run("prepare_corpus", source, corpus, "--input_format=symbols", "--channels=age:30")
     assert done.returncode == 2 and "visits.jsonl:1: age is '" in done.stderr and done.stderr.count("\n") == 1
     assert run("prepare_corpus", source, corpus, "--input_format=symbols", "--channels=age:100").returncode == 0
@@ -110,7 +112,7 @@ def test_an_export_reads_values_in_texts_and_as_inputs(run, trained, tmp_path):
     done = run("fill_mask", f"--saved_model={tmp_path / 'sm'}", "C1|45|0.5,0.5 [MASK]|45|")
     assert done.returncode == 0 and sum(code in done.stdout for code in CODES) > 2, done.stderr
     done = run("fill_mask", f"--saved_model={tmp_path / 'sm'}", "C1|450| [MASK]")
-    expected = "error: expected age: a whole number from 0 to 99, or nothing; got 450\n"
+    expected = "error: expected as age a whole number from 0 to 99, or nothing; got 450\n"
     assert done.returncode == 2 and done.stderr == expected
     # The signature over ids gives the states of the same text, and refuses a number outside of the table.
     rows = BertTokenizer.from_directory(str(trained)).pack(["C1|45|0.5,0.5\nC2|46|"], seq_length=6)

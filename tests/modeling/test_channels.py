@@ -1,5 +1,6 @@
 """The embeddings of channels and of positions that count lines."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -63,6 +64,14 @@ def test_the_paths_of_the_weights_are_those_of_the_configuration_and_each_gets_a
         loss = tf.reduce_sum(model(INPUTS)["mlm_logits"] ** 2)
     tables = [weight.value for weight in model.trainable_weights if "/channel_" in weight.path]
     assert len(tables) == 2 and all(tf.reduce_max(tf.abs(part)) > 0 for part in tape.gradient(loss, tables))
+
+
+def test_keras_saves_and_loads_a_model_with_channels(tmp_path):
+    encoder = BertEncoder(CONFIG, seed=2)
+    encoder.save(tmp_path / "encoder.keras")
+    again = keras.models.load_model(tmp_path / "encoder.keras")
+    assert again.config == CONFIG
+    np.testing.assert_array_equal(again(INPUTS)["sequence_output"], encoder(INPUTS)["sequence_output"])
 
 
 def test_an_input_that_is_missing_is_named():

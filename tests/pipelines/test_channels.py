@@ -39,7 +39,7 @@ def test_a_channel_that_cannot_be_read_is_named(values, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("A|7 B", "'A|7' has 1 values; expected 2, for age, signal"),
+        ("A|7 B", "'A|7' has 1 value; expected 2, for age, signal"),
         ("A|120|", "age is '120'; expected a whole number from 0 to 119"),
         ("A|-1|", "expected a whole number"),
         ("A|4.0|", "expected a whole number"),
@@ -63,19 +63,21 @@ def test_values_of_a_json_record_stand_behind_their_symbols():
     record = {"age": [[1, None], [], 3], "signal": [[0.5, 1], None, [[2, -3]]]}
     assert joined_lines(lines, record, (AGE, SIGNAL)) == ["A|1|0.5,1 B||0.5,1", "", "C|3|2,-3"]
     assert joined_lines(lines, {"age": [1, 2, 3]}, (AGE, SIGNAL)) == ["A|1| B|1|", "", "C|3|"]
-    assert joined_lines(lines, {}, (AGE, SIGNAL)) == lines
+    assert joined_lines(lines, {"age": None}, (AGE, SIGNAL)) == lines
+    price = (Channel("price", width=1),)
+    assert joined_lines(["A B", "C"], {"price": [[0.1, 1e-100], [[2]]]}, price) == ["A|0.1 B|0", "C|2"]
 
 
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({"age": [1]}, "age has 1 entries for 1 lines|age has 1 entries for 2 lines"),
+        ({"age": [1]}, "age has 1 value for 2 lines; expected a list with one entry for each line"),
         ({"age": 3}, "age has 3 for 2 lines"),
-        ({"age": [[1], 2]}, "age has 1 values for a line of 2 symbols"),
+        ({"age": [[1], 2]}, "age has 1 value for a line of 2 symbols"),
         ({"age": [[1, 200], 2]}, "age is '200'"),
         ({"age": ["1 2", 2]}, "age is '1 2'"),
         ({"signal": [[1, 2, 3], None]}, "signal is '1,2,3'; expected 2 numbers"),
-        ({"signal": [["1 2", 1], None]}, "signal has 2|signal is '1 2'"),
+        ({"signal": [["1 2", 1], None]}, "signal has 2 values for a line|signal is '1 2'"),
     ],
 )
 def test_lists_that_do_not_fit_are_named(record, words):

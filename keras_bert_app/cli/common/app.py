@@ -13,7 +13,7 @@ from absl import app, flags, logging
 
 from keras_bert_app.cli.common import foreign_flags, help_pages, written_places
 from keras_bert_app.cli.common.flag_groups import GroupedFlags
-from keras_bert_app.errors import DeviceLost, Interrupted, UserError
+from keras_bert_app.errors import DeviceLost, Interrupted, UserError, failed_check
 from keras_bert_app.terminal import screen
 from keras_bert_app.training import gpu_environment, tpu_wheels
 from pipelines import storage
@@ -113,7 +113,7 @@ def _guarded(main, arguments, output):
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
     except Exception as error:
-        if line := _failed_check(error):
+        if line := failed_check(error):
             _fail(line)
         if not _is_about_a_file(error):
             raise
@@ -134,12 +134,6 @@ def _advice(message):
             else "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
         )
     return "give a path that can be read or written"
-
-
-def _failed_check(error):
-    """The words of a tf.debugging.Assert in the graph of an exported model; "" for other errors."""
-    match = re.search(r"^assertion failed: \[(.*)\]$", str(error), re.MULTILINE)
-    return match[1].replace("] [", " ") if match and type(error).__name__ == "InvalidArgumentError" else ""
 
 
 def _is_about_a_file(error):

@@ -9,6 +9,7 @@ from absl import flags
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from pipelines import storage
+from pipelines.channels import Channel, parse_channels
 
 flags.disclaim_key_flags()  # --help then lists them under the command that calls this module
 
@@ -84,6 +85,22 @@ def check_casing_flag(tokenizer: str) -> None:
     """
     if tokenizer == "symbols" and flags.FLAGS["do_lower_case"].present:
         raise UserError("--do_lower_case: symbols stay as they are; leave --do_lower_case out")
+
+
+def checked_channels(values: list[str], tokenizer: str) -> tuple[Channel, ...]:
+    """Reads the value of --channels.
+
+    Args:
+        values: list of str, such as ["age:120"].
+        tokenizer: str. One of choices.TOKENIZERS.
+
+    Raises:
+        UserError: the tokenizer reads no symbols.
+        DataError: a value has another form.
+    """
+    if values and tokenizer != "symbols":
+        raise UserError("--channels: only symbols have channels; leave --channels out, or add --tokenizer=symbols")
+    return parse_channels(values)
 
 
 def absolute(value: str | list[str]) -> str | tuple[str, ...]:

@@ -26,6 +26,8 @@ def test_each_record_is_a_document_of_all_runs_of_letters_in_order(tmp_path, siz
         lines = [sequence[at : at + width] for at in range(0, len(sequence), width)]
         records.append("\n".join([f">gene{number} of a mouse", *lines]))
     records[1] = records[1].lower()
+    sequences[0] += "*-"
+    records[0] += "\n*\n; a comment\n-"
     documents, counts = documents_of("\r\n".join(["", *records, ">short", "AC", ">none"]), tmp_path, f"fasta{size}")
     for sequence, lines in zip(sequences, documents, strict=True):
         expected = [sequence[at : at + size] for at in range(len(sequence) - size + 1)]

@@ -58,10 +58,10 @@ def test_a_masked_channel_has_no_value_at_a_mask():
     ("text", "words"),
     [
         ("a|1", "expected a symbol alone, or with values for rank, pair, each after a |; got a|1"),
-        ("a b|99|", "rank: a whole number from 0 to 14, or nothing; got 99"),
-        ("a|x|", "rank: a whole number from 0 to 14, or nothing; got x"),
-        ("a||1", "pair: 2 numbers with , between them, or nothing; got 1"),
-        ("a||1,b", "pair: 2 numbers with , between them, or nothing; got 1,b"),
+        ("a b|99|", "as rank a whole number from 0 to 14, or nothing; got 99"),
+        ("a|x|", "as rank a whole number from 0 to 14, or nothing; got x"),
+        ("a||1", "as pair 2 numbers with , between them, or nothing; got 1"),
+        ("a||1,b", "as pair 2 numbers with , between them, or nothing; got 1,b"),
     ],
 )
 def test_a_bad_value_in_a_graph_is_named(text, words):
