@@ -31,7 +31,7 @@ demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
 
 test: $(VENV)/.dev-installed
-	$(RUN) -m pytest -n 3 --dist worksteal
+	$(RUN) -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev-installed
 	$(VENV)/bin/ruff check .
@@ -52,7 +52,7 @@ compile-tpu: $(TPU_VENV)/.installed $(TPU_COMPILE_VENV)/.installed
 	$(TPU_COMPILE_VENV)/bin/python -m benchmarks.tpu.compile_tpu --lowering_python=$(TPU_VENV)/bin/python --rows=$(ROWS)
 
 test-tf220: $(TF220_VENV)/.installed
-	TF_CPP_MIN_LOG_LEVEL=3 $(TF220_VENV)/bin/python -m pytest -n 3 --dist worksteal
+	TF_CPP_MIN_LOG_LEVEL=3 $(TF220_VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 # A venv that could not be finished (Debian without python3.11-venv) has its python already, and is no environment.
 .DELETE_ON_ERROR:

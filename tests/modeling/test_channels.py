@@ -80,6 +80,13 @@ def test_an_input_that_is_missing_is_named():
         BertEncoder(CONFIG)(inputs)
 
 
+def test_the_order_of_a_line_makes_no_difference_to_its_symbols():
+    swapped = {name: tf.gather(values, [0, 2, 1, 3], axis=1) for name, values in INPUTS.items()}
+    encoder = BertEncoder(CONFIG, seed=4)
+    states, others = encoder(INPUTS)["sequence_output"], encoder(swapped)["sequence_output"]
+    np.testing.assert_allclose(tf.gather(others, [0, 2, 1, 3], axis=1), states, atol=1e-6)
+
+
 def test_a_configuration_with_channels_comes_back_from_its_file_and_others_do_not_name_them():
     values = CONFIG.to_dict()
     assert values["channels"] == ("age:3", "dose:v2") and values["positions"] == "lines"
