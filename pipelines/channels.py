@@ -18,11 +18,11 @@ NUMBER = r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,2})?"  # a form th
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _VALUE = re.compile(r"(v?)([0-9]{1,8})(:masked)?")
 _RESERVED = ("word_ids", "mask", "type_ids", "positions")  # input_mask, for example, is another input of the model
-_LARGEST_SIZE = 10_000_000
+_LARGEST_SIZE, _LARGEST_WIDTH = 10_000_000, 65_536
 _LARGEST_NUMBER, _LEAST_NUMBER = 3e38, 1e-37  # of float32
 _FORM = (
-    "NAME:SIZE for numbers from 0 to SIZE - 1 or NAME:vWIDTH for vectors, such as age:120 or signal:v16; "
-    ":masked after it hides the value at [MASK]"
+    f"NAME:SIZE for numbers from 0 to SIZE - 1, such as age:120, or NAME:vWIDTH for vectors, such as signal:v16, with "
+    f"SIZE up to {_LARGEST_SIZE:,} and WIDTH up to {_LARGEST_WIDTH:,}; :masked after it hides the value at [MASK]"
 )
 
 
@@ -82,7 +82,8 @@ def parse_channels(values: Iterable[Any]) -> tuple[Channel, ...]:
 def _parsed(value):
     name, _, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
     match = _VALUE.fullmatch(rest)
-    if not (match and _NAME.fullmatch(name) and 1 <= int(match[2]) <= _LARGEST_SIZE):
+    most = _LARGEST_WIDTH if match and match[1] else _LARGEST_SIZE
+    if not (match and _NAME.fullmatch(name) and 1 <= int(match[2]) <= most):
         raise DataError(f"channel {value!r}: expected {_FORM}")
     if name in _RESERVED:
         raise DataError(f"channel {value!r}: input_{name} is another input of the model; take another name")

@@ -19,8 +19,8 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config lstm_config pretraining_config text_to_text_options training_config "
-            "weight_shapes"
+            "bert_config finetuning_config lstm_config pretraining_config published_keys text_to_text_options "
+            "training_config weight_shapes"
         ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"

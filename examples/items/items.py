@@ -1,6 +1,6 @@
 """Recommends the next film with a masked language model over films (BERT4Rec).
 
-python examples/items/items.py --output_dir=runs/items
+python -m examples.items.items --output_dir=runs/items
 
 Each user is a document: the films in the order in which the user rated them. The last film is for the test, and the one
 before it chooses the checkpoint.
@@ -10,12 +10,12 @@ import importlib.util
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 from absl import app, flags
 
+from examples.common import likeliest, run
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -38,9 +38,9 @@ def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
         workdir = pretrain(directory, seed, steps, steps // num_checkpoints)
         checkpoints = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
         # The film before the last one chooses the checkpoint; the last one is scored once.
-        validated = [metrics([films[:-1] for films in users], likeliest(path, users, -2))[1] for path in checkpoints]
+        validated = [metrics([films[:-1] for films in users], recommended(path, users, -2))[1] for path in checkpoints]
         chosen.append(checkpoints[int(np.argmax(validated))].name)
-        scores["BERT4Rec here"].append(metrics(users, likeliest(checkpoints[int(np.argmax(validated))], users, -1)))
+        scores["BERT4Rec here"].append(metrics(users, recommended(checkpoints[int(np.argmax(validated))], users, -1)))
     report(directory, scores, chosen)
 
 
@@ -61,11 +61,6 @@ def read_users(path):
                 user, film, _, time = line.split("\t")
                 users.setdefault(user, []).append((float(time), number, film))
     return [[film for _, _, film in sorted(events)] for events in users.values() if len(events) > 3]
-
-
-def run(command, **values):
-    arguments = [f"--{name}={value}" for name, value in values.items()]
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
 
 
 def pretrain(directory, seed, steps, save_steps):
@@ -95,18 +90,14 @@ def pretrain(directory, seed, steps, save_steps):
     return workdir
 
 
-def likeliest(checkpoint, users, target):
-    """For each user the likeliest films in place of users[target], given all films before it."""
+def recommended(checkpoint, users, target):
+    """Yields the films that the model puts first at the place `target` of each user, from the films before it."""
     model = load_pretrained(str(checkpoint), allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(str(checkpoint.parents[1]), special_tokens_in_text=True)
-    vocabulary = np.array(tokenizer.vocabulary)
     for start in range(0, len(users), 100):
         histories = [films[:target][3 - _LENGTH :] for films in users[start : start + 100]]
         rows = tokenizer.pack([" ".join([*films, "[MASK]"]) for films in histories], seq_length=_LENGTH)
-        places = np.argmax(rows["input_word_ids"].numpy() == tokenizer.mask_id, axis=1)
-        logits = model({**rows, "masked_lm_positions": places[:, None].astype(np.int32)})["mlm_logits"].numpy()[:, 0]
-        logits[:, :5] = -np.inf  # special pieces
-        yield from vocabulary[np.argsort(-logits, axis=1)[:, :_TOP]].tolist()
+        yield from likeliest(model, tokenizer, rows, _TOP).tolist()
 
 
 def popularity(users):

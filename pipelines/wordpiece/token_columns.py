@@ -108,11 +108,13 @@ def _columns_of(values, channel):
         wanted = f"as {channel.name} a whole number from 0 to {channel.size - 1}, or nothing"
         with tf.control_dependencies([_check(is_number & (numbers < channel.size), values, wanted)]):
             return tf.where(is_empty, 0, numbers + 1)[:, None]
-    pattern = f"({NUMBER}{NUMBERS_SEPARATOR}){{{channel.width - 1}}}{NUMBER}"
+    numbers = tf.strings.split(filled, NUMBERS_SEPARATOR)
+    are_numbers = numbers.with_flat_values(tf.strings.regex_full_match(numbers.flat_values, NUMBER))
+    is_vector = (numbers.row_lengths() == channel.width) & tf.reduce_all(are_numbers, axis=1)
     wanted = f"as {channel.name} {channel.width} numbers with {NUMBERS_SEPARATOR} between them, or nothing"
-    with tf.control_dependencies([_check(tf.strings.regex_full_match(filled, pattern), values, wanted)]):
-        numbers = tf.strings.split(filled, NUMBERS_SEPARATOR).flat_values
-    return tf.bitcast(tf.reshape(tf.strings.to_number(numbers, tf.float32), [-1, channel.width]), tf.int32)
+    with tf.control_dependencies([_check(is_vector, values, wanted)]):
+        numbers = tf.strings.to_number(numbers.flat_values, tf.float32)
+    return tf.bitcast(tf.reshape(numbers, [-1, channel.width]), tf.int32)
 
 
 def _check(is_good, values, wanted):

@@ -164,6 +164,8 @@ def test_a_task_learns_from_a_channel_and_its_export_gives_the_answers_of_the_ru
 
 
 def test_commands_that_cannot_give_the_values_say_so_in_one_line(run, patients, trained, tmp_path):
+    tree_config = tmp_path / "tree.json"
+    tree_config.write_text(json.dumps({**CONFIG, "token_vectors": "groups", "token_vectors_shape": [2, 1]}))
     cases = [
         (("convert", f"--input={trained}", "--to=huggingface", f"--output={tmp_path / 'hf'}"), "write --to=workdir"),
         (("generate", f"--workdir={trained}", "C1"), "reads channels or positions of lines"),
@@ -177,6 +179,39 @@ def test_commands_that_cannot_give_the_values_say_so_in_one_line(run, patients, 
                 f"--workdir={tmp_path / 'w'}",
             ),
             "--task=rewrite: does not read channels",
+        ),
+        (
+            (
+                "finetune",
+                "--task=pos",
+                f"--data_dir={patients}",
+                f"--init_checkpoint={trained}",
+                "--max_seq_length=16",
+                f"--workdir={tmp_path / 'w'}",
+            ),
+            "--task=pos: reads words without their lines",
+        ),
+        (
+            (
+                "finetune",
+                "--task=classification",
+                f"--data_dir={patients}",
+                f"--config={tree_config}",
+                f"--vocab_file={patients / 'codes.txt'}",
+                f"--workdir={tmp_path / 'w'}",
+            ),
+            "--config: this model has groups vectors from a file",
+        ),
+        (
+            (
+                "pretrain",
+                f"--config={tree_config}",
+                f"--vocab_file={patients / 'codes.txt'}",
+                f"--input_files={patients / 'visits.jsonl'}",
+                "--max_seq_length=16",
+                f"--workdir={tmp_path / 'w'}",
+            ),
+            "no file gives these vectors; add --token_groups or --given_vectors",
         ),
     ]
     for arguments, words in cases:

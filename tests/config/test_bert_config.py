@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_bert_app import BertConfig
-from keras_bert_app.config import bert_config
+from keras_bert_app.config import published_keys
 from keras_bert_app.config.bert_config import SIZES
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -38,8 +38,8 @@ def test_gelu_means_tanh_in_google_s_file_and_exact_in_hugging_face_s():
 
 @pytest.mark.parametrize("extra", [{"model_type": "bert"}, {"output_past": True}, {"layer_norm_eps": 1e-12}])
 def test_the_layout_of_a_file_decides_which_gelu_it_means_and_an_extra_key_does_not(extra, tmp_path):
-    assert BertConfig.from_dict({**GOOGLE, **extra}, bert_config.GOOGLE).hidden_act == "gelu_tanh"
-    assert BertConfig.from_dict(GOOGLE, bert_config.HUGGINGFACE).hidden_act == "gelu_exact"
+    assert BertConfig.from_dict({**GOOGLE, **extra}, published_keys.GOOGLE).hidden_act == "gelu_tanh"
+    assert BertConfig.from_dict(GOOGLE, published_keys.HUGGINGFACE).hidden_act == "gelu_exact"
     path, lines = tmp_path / "bert_config.json", []
     path.write_text(json.dumps({**GOOGLE, **extra}))
     assert BertConfig.from_json_file(str(path), lines.append).hidden_act == "gelu_tanh"

@@ -14,7 +14,7 @@ from examples.visits import visits
 from tests.cli.conftest import run  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 PUBLIC = {"keras_bert_app": keras_bert_app.__all__, "pipelines": pipelines.__all__}
 
 
@@ -27,6 +27,7 @@ def test_an_example_imports_nothing_private_and_is_short(path):
         if isinstance(node, ast.ImportFrom):
             package = node.module.split(".")[0]
             assert package not in ("benchmarks", "tests")
+            assert package != "examples" or node.module == "examples.common"
             if package in PUBLIC:
                 assert node.module == package and {alias.name for alias in node.names} <= set(PUBLIC[package])
     assert text.count("\n") <= 210
@@ -34,7 +35,7 @@ def test_an_example_imports_nothing_private_and_is_short(path):
 
 @pytest.fixture
 def command(run):  # noqa: F811
-    """A function that runs a command in this process, in place of the example's new process."""
+    """A function that runs a command in this process. The examples start a new process."""
 
     def call(name, **values):
         values |= {"jit_compile": "none"} if name == "pretrain" else {}

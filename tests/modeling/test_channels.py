@@ -11,6 +11,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.tasks import mlm_tuning
 
 CONFIG = BertConfig(
     vocab_size=11,
@@ -72,6 +73,12 @@ def test_keras_saves_and_loads_a_model_with_channels(tmp_path):
     again = keras.models.load_model(tmp_path / "encoder.keras")
     assert again.config == CONFIG
     np.testing.assert_array_equal(again(INPUTS)["sequence_output"], encoder(INPUTS)["sequence_output"])
+
+
+def test_texts_for_the_tuning_of_a_language_model_keep_lines_that_have_positions():
+    texts = ["a b\n\n c ", "d\ne"]
+    assert mlm_tuning.documents_of(texts, CONFIG) == "a b\nc\n\nd\ne\n\n"
+    assert mlm_tuning.documents_of(texts, CONFIG.replace(positions="tokens")) == "a b c\nd e\n"
 
 
 def test_an_input_that_is_missing_is_named():

@@ -8,6 +8,8 @@ from keras_bert_app.config import weight_shapes
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop import surgery
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.token_vectors import TokenVectors
 from keras_bert_app.training import token_sources
@@ -92,6 +94,13 @@ def test_a_model_reads_and_predicts_with_the_table_and_trains_what_is_learned(ch
         loss = tf.reduce_sum(logits**2)
     trained = [weight.value for weight in vectors.trainable_weights]
     assert all(np.abs(gradient).max() > 0 for gradient in tape.gradient(loss, trained))
+
+
+def test_the_head_of_such_a_model_has_no_table_to_untie():
+    config = BertConfig(**SIZES, **GIVEN)
+    tensors = {path: np.zeros(shape, np.float32) for path, shape in weight_shapes.shapes(config).items()}
+    with pytest.raises(UserError, match="has no table to tie or untie"):
+        surgery.untie(Weights(config, tensors, origin="tree"))
 
 
 def test_groups_of_a_tree_are_all_names_above_a_symbol(tmp_path):

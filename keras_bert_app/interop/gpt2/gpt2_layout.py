@@ -10,7 +10,8 @@ import re
 
 import numpy as np
 
-from keras_bert_app.config.bert_config import HUGGINGFACE, BertConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.published_keys import HUGGINGFACE
 from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json

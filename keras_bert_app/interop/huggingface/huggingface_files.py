@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from keras_bert_app.config.bert_config import HUGGINGFACE, BertConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.published_keys import HUGGINGFACE
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import check_in_folder, read_json
 from keras_bert_app.interop.huggingface import safetensors_files

@@ -7,7 +7,8 @@ never opens a pickle.
 import json
 import os
 
-from keras_bert_app.config.bert_config import HUGGINGFACE, PARTS, gelu_remark
+from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.published_keys import HUGGINGFACE, gelu_remark
 from keras_bert_app.config.weight_shapes import part_of, shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories

@@ -3,7 +3,8 @@
 import os
 from typing import Any
 
-from keras_bert_app.config.bert_config import MODEL_GARDEN, BertConfig, gelu_remark
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.published_keys import MODEL_GARDEN, gelu_remark
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json, read_whole
 from pipelines import storage

@@ -40,6 +40,13 @@ def test_a_text_has_ids_lines_and_values():
     assert TOKENIZER.tokenize_with_offsets("a|0| d")[0].numpy().tolist() == [5, 8]
 
 
+def test_a_long_vector_is_read_to_its_end():
+    tokenizer = SymbolTokenizer(VOCABULARY, channels=[Channel("wide", width=1500)])
+    numbers = [number / 8 for number in range(1500)]
+    rows = tokenizer.pack(f"a|{','.join(map(str, numbers))}", seq_length=3)
+    assert rows["input_wide"][1].numpy().tolist() == numbers
+
+
 def test_the_second_text_of_a_pair_begins_a_line():
     rows = TOKENIZER.pack("a\nb", "c d\ne", seq_length=9)
     assert rows["input_positions"].numpy().tolist() == [0, 1, 2, 2, 3, 3, 4, 4, 4]
