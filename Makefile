@@ -18,19 +18,24 @@ PARTS ?=
 BENCH ?=
 SETUP ?=
 
-.PHONY: help demo test lint docs clean-demo bench check-tpu compile-tpu test-tf220
+.PHONY: help demo test test-all lint docs clean-demo bench check-tpu compile-tpu test-tf220
 
 help:
-	@echo "make demo    install, and train and question a small BERT (some minutes)"
-	@echo "make test    install, and run the tests"
-	@echo "make lint    check the code's format"
-	@echo "make docs    build the documentation's site"
+	@echo "make demo      install, and train and question a small BERT (some minutes)"
+	@echo "make test      install, and run the tests"
+	@echo "make test-all  install, and run the slow tests too"
+	@echo "make lint      check the code's format"
+	@echo "make docs      build the documentation's site"
 	@echo "make bench, check-tpu, compile-tpu, test-tf220, clean-demo: see BUILD.md"
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
 
 test: $(VENV)/.dev-installed
+	$(RUN) -m pytest -n 2 --dist worksteal -m "not slow"
+
+# Also the second cases (another architecture, strategy or precision) of what the tests above show for a first case.
+test-all: $(VENV)/.dev-installed
 	$(RUN) -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev-installed

@@ -36,9 +36,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Excludes the half a million objects of the loaded modules from later garbage collections."""
+    """Excludes the half a million objects of the loaded modules from later garbage collections, which are rarer too."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.export import saved_models
+from keras_bert_app.serving.litert_model import LiteRTModel
 from pipelines.corpus.manifest import load_manifest
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
@@ -104,6 +105,9 @@ def test_a_corpus_with_other_channels_is_refused_in_one_line(run, patients, trai
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "has the channels age:100, and the model has the channels age:100,dose:v2;" in done.stderr
+    both = f"--corpus_dir={trained / 'corpus'},{tmp_path / 'corpus'}"
+    done = run("inspect_data", both, f"--vocab_file={patients / 'codes.txt'}", "--tokenizer=symbols")
+    assert done.returncode == 2 and "the corpora have different channels" in done.stderr
 
 
 def test_an_export_reads_values_in_texts_and_as_inputs(run, trained, tmp_path):
@@ -217,3 +221,14 @@ def test_commands_that_cannot_give_the_values_say_so_in_one_line(run, patients, 
     for arguments, words in cases:
         done = run(*arguments)
         assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.slow
+def test_litert_takes_the_values_as_inputs(run, trained, tmp_path):
+    done = run("export", f"--workdir={trained}", f"--export_dir={tmp_path / 'sm'}", "--litert")
+    assert done.returncode == 0, done.stderr
+    rows = BertTokenizer.from_directory(str(trained)).pack(["C1|45|0.5,0.5\nC2|46|"], seq_length=6)
+    states = saved_models.load(str(tmp_path / "sm_ids")).signatures["serving_default"](**rows)["sequence_output"]
+    model = LiteRTModel((tmp_path / "sm_ids" / "1" / "model.tflite").read_bytes())
+    outputs = model(**{name: values.numpy() for name, values in rows.items()})
+    np.testing.assert_allclose(outputs["sequence_output"], states, atol=1e-5)

@@ -28,6 +28,7 @@ def test_it_prints_each_text_with_its_continuation_and_a_remark_about_a_prompt_t
     assert done.stderr == "the model reads only the last 13 of 32 pieces of this text\n"
 
 
+@pytest.mark.slow
 def test_seeds_give_different_texts_that_repeat(run, workdir):
     arguments = ("generate", f"--workdir={workdir}", "--max_new_tokens=12", "--num_texts=2", "--temperature=2", "a b")
     texts = run(*arguments).stdout.splitlines()

@@ -216,6 +216,7 @@ def test_another_corpus_than_the_run_began_with_is_refused(run, folder):
         note.unlink()
 
 
+@pytest.mark.slow
 def test_inspect_data_ends_quietly_when_its_reader_leaves(folder):
     process = start(*corpus_flags(folder, "--num=5000"))
     process.stdout.readline()

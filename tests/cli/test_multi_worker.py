@@ -39,7 +39,7 @@ def best_weights(workdir):
     return checkpoints.read_tensors(best)[0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, texts, tmp_path):
     write_table(tmp_path, "train", 40, 1)
     write_table(tmp_path, "dev", 13, 2)

@@ -199,7 +199,13 @@ def uninterrupted(texts, tmp_path_factory):
     return contents(directory)
 
 
-@pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("spool/00001.json", marks=pytest.mark.slow),
+        "shards/train-00003-of-00009.tfrecord.json",
+    ],
+)
 def test_a_killed_run_continues_to_the_same_bytes_and_repeats_no_finished_work(
     start, tmp_path, finish, uninterrupted, moment
 ):
@@ -256,6 +262,7 @@ def test_a_full_disk_gives_one_line_and_leaves_no_corpus(prepare, start, texts, 
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_a_corpus_is_made_although_nobody_reads_the_output(texts, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)

@@ -204,6 +204,7 @@ def test_symbols_are_filled_in_fine_tuned_predicted_and_exported(run, patients, 
     assert [answer_of(run("ask", f"--saved_model={tmp_path / 'out'}", "--text", text)) for text in TEXTS] == answers
 
 
+@pytest.mark.slow
 def test_a_language_model_is_tuned_on_the_lines_of_a_task_as_they_stand(run, patients, trained, tmp_path):
     done = run(
         "finetune",

@@ -156,7 +156,7 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch(live):
 @pytest.mark.parametrize(
     "weights, how",
     [
-        (ONE_LAYER, Pooling("mean_max", layer=-1, normalize=True)),
+        pytest.param(ONE_LAYER, Pooling("mean_max", layer=-1, normalize=True), marks=pytest.mark.slow),
         (TWO_LAYERS, Pooling("first_last", pool_special_tokens=True)),
     ],
     ids=["mean_max", "first_last"],

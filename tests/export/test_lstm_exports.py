@@ -64,6 +64,7 @@ def test_the_export_of_one_direction_continues_and_scores_texts(tmp_path):
     np.testing.assert_allclose(outputs["score"][0], sum(log_p[i, piece] for i, piece in enumerate(pieces)), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_both_directions_have_no_raw_export_and_the_layers_over_ids(tmp_path):
     model, written = exported(ELMO, tmp_path)
     assert written[0] is None and [path.removeprefix(str(tmp_path)) for path in written[1:]] == [

@@ -141,6 +141,7 @@ def test_tags_of_given_words_are_those_of_predict(tagger, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_long_texts_are_tagged_in_windows_and_no_word_is_left_out(tagger):
     _, module = tagger
     answers = module.exported["serving_default"](tf.constant(["the river was cold " * 20, "the river"]))

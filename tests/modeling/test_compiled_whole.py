@@ -71,7 +71,7 @@ def random(shape):
         (STEP, {"num_hidden_layers": 2}, SEED),
         (GPU_STEP, {}, SEED),
         (DETERMINISTIC, {"is_causal": True}, None),
-        (STEP, {"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
+        pytest.param(STEP, {"hidden_act": "relu", "tie_word_embeddings": False}, SEED, marks=pytest.mark.slow),
     ),
 )
 def test_outputs_and_gradients_of_pretraining_equal_those_of_compiled_parts(execution, changes, seed):
@@ -87,7 +87,7 @@ def float32_gradients():
     return outputs_and_gradients(PARTS, BertPretrainer(CONFIG), SEED)[1]
 
 
-@pytest.mark.parametrize("execution", (STEP, GPU_STEP))
+@pytest.mark.parametrize("execution", (pytest.param(STEP, marks=pytest.mark.slow), GPU_STEP))
 def test_in_bfloat16_gradients_are_near_those_of_float32(execution, float32_gradients):
     expected = float32_gradients
     _, gradients = outputs_and_gradients(execution, BertPretrainer(CONFIG, dtype="mixed_bfloat16"), SEED)

@@ -57,6 +57,7 @@ def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(change
         np.testing.assert_allclose(mine, expected, atol=5e-6 * (1 + np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", [UNCOMPILED, COMPILED_PARTS])
 def test_in_bfloat16_logits_are_near_those_of_the_whole_layer(execution):
     model = BertPretrainer(CONFIG, dtype="mixed_bfloat16")
@@ -103,6 +104,7 @@ def test_outputs_and_attention_at_output_positions_equal_those_of_the_whole_laye
     assert partial["encoder_outputs"][1] is partial["sequence_output"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", [UNCOMPILED, COMPILED_PARTS, STEP])
 def test_dropout_follows_the_seed(execution):
     model, batch = BertPretrainer(CONFIG), batch_of()

@@ -78,7 +78,7 @@ def test_the_first_notebook_goes_from_text_to_a_filled_mask(pretrained):
     assert (pathlib.Path(work_dir) / "saved_models" / "my_bert" / "1" / "saved_model.pb").exists()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_second_notebook_goes_from_examples_to_answers_beside_its_baselines(pretrained, tmp_path):
     texts, notebook = executed(
         "finetune_colab",

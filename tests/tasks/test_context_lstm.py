@@ -238,6 +238,7 @@ def test_a_run_resumes_bit_for_bit_without_its_translation_run(tagger, tagged_di
         launched(tmp_path / "run", {**wanted, "context_vectors": "none"}, start=(None, True, None, None))
 
 
+@pytest.mark.slow
 def test_a_seed_that_starts_later_has_the_lstm_of_the_seeds_before_it(recurrent, tagged_dir, tmp_path):
     wanted = {**TAGGING, "data_dir": tagged_dir, "init_checkpoint": recurrent, "num_train_steps": 1}
     launched(tmp_path / "runs", wanted, num_seeds=2, start=(recurrent, False, None, None))

@@ -68,6 +68,7 @@ def run_config(data_dir):
     return FinetuningConfig(task="ner", data_dir=data_dir)
 
 
+@pytest.mark.slow
 def test_no_run_on_random_labels_is_called_better_than_its_baseline(tmp_path):
     """The best of 16 evaluations on 408 dev examples looks better than the baseline by chance."""
     generator = np.random.default_rng(5)

@@ -191,6 +191,7 @@ def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
         assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
 
 
+@pytest.mark.slow
 def test_a_batch_of_windows_in_two_parts_gives_the_updates_of_the_whole_batch(table_dir):
     settings = {
         **SETTINGS,

@@ -164,6 +164,7 @@ def test_a_setting_that_changes_on_resume_is_kept_for_later_resumes(finished, ta
     assert checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
 
 
+@pytest.mark.slow
 def test_the_command_fails_with_the_last_reason_if_all_seeds_break_off(table_dir, tmp_path):
     with pytest.raises(NotFinite, match="all 2 seeds broke off; the last one: step .* is not finite"):
         launched(
@@ -214,6 +215,7 @@ def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
         scoring.opened(os.path.join(workdir, f"seed-{figures['runs'][0]['seed']}"), together=True)
 
 
+@pytest.mark.slow
 def test_two_passes_of_a_batch_give_finite_losses_that_differ_from_one_pass(finished, table_dir, tmp_path):
     wanted = {
         "data_dir": table_dir,

@@ -41,6 +41,7 @@ def test_a_gpt_learns_a_classification_and_answers_again_from_its_directory(tabl
     assert scores["accuracy"] > 0.85
 
 
+@pytest.mark.slow
 def test_its_language_model_is_tuned_on_the_texts_of_the_task_first(pretrained, table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 1, "mlm_tuning_steps": 2}
     weights, output = at_start(tmp_path / "run", wanted)

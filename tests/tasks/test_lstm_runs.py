@@ -30,7 +30,11 @@ def write_pretrained(config, directory, vocabulary=VOCABULARY):
 
 
 @pytest.mark.parametrize(
-    "config, pooling", [(AWD.replace(num_hidden_layers=1), "last"), (ELMO.replace(character_filters=()), "max")]
+    "config, pooling",
+    [
+        (AWD.replace(num_hidden_layers=1), "last"),
+        pytest.param(ELMO.replace(character_filters=()), "max", marks=pytest.mark.slow),
+    ],
 )
 def test_an_lstm_learns_a_classification_and_answers_again_from_its_directory(config, pooling, table_dir, tmp_path):
     figures, _ = run_on(tmp_path / "run", table_dir, config, num_train_epochs=8.0, learning_rate=2e-2)
@@ -51,6 +55,7 @@ def test_the_characters_of_pieces_are_set_in_a_run_from_random_weights_and_stay(
     assert tensors["scalar_mix/scores"].shape == (3,)
 
 
+@pytest.mark.slow
 def test_both_directions_are_tuned_on_the_texts_of_the_task_first(table_dir, tmp_path):
     pretrained = write_pretrained(ELMO, tmp_path / "lstm")
     wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 1, "mlm_tuning_steps": 2}

@@ -90,6 +90,7 @@ def fake_data(task, examples, fingerprint="first"):
     )
 
 
+@pytest.mark.slow
 def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_seeds, table_dir, tmp_path):
     shutil.copytree(three_seeds, tmp_path / "teacher")
     path = tmp_path / "teacher" / "results.json"
@@ -281,6 +282,7 @@ def test_a_missing_or_unsuitable_teacher_and_a_missing_file_of_texts_are_refused
         load_data(FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **flags}), tokenizer)
 
 
+@pytest.mark.slow
 def test_a_student_with_a_time_limit_trains_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path, monkeypatch):
     # Each reading of this clock adds a tenth of a second, so that the speed of the machine has no effect.
     ticks = itertools.count()

@@ -98,11 +98,15 @@ def train(workdir, shards, strategy=None, draw=lambda rows, title: b"", num_docu
     Returns:
         (figures of the last evaluation, printed text).
     """
+    return train_on(PretrainingCorpora((tuple(shards[0]),), tuple(shards[1]), *num_documents), workdir, strategy, draw)
+
+
+def train_on(corpora, workdir, strategy=None, draw=lambda rows, title: b""):
+    """`train` on PretrainingCorpora."""
     output, existing = io.StringIO(), ExistingRun.read(workdir)
     start = pretraining_start.make_start(
         workdir, *existing.config(), strategy=strategy, stream=output, existing=existing
     )
-    corpora = PretrainingCorpora((tuple(shards[0]),), tuple(shards[1]), *num_documents)
     with mock.patch.object(pretrain, "_draw", draw):
         figures = pretrain.pretrain(dataclasses.replace(start, data=corpora))
     return figures, output.getvalue()

@@ -239,6 +239,7 @@ def test_the_scale_doubles_after_2000_good_steps_and_has_bounds():
     assert changed(1.0, 5.0, False) == [1.0, 0.0] and changed(2.0**24, 1999.0, True) == [2.0**24, 0.0]
 
 
+@pytest.mark.slow
 def test_two_replicas_share_one_loss_scale():
     strategy = two_replicas()
     figures, _, optimizer = take_steps(UNCOMPILED, strategy=strategy, precision="float16", scale=2.0**24)

@@ -87,6 +87,7 @@ def test_a_run_learns_and_reports_its_perplexity_beside_both_baselines(shards, m
     assert weights.config.architecture == "gpt" and "encoder 16" in lines[0]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_ramp_resumes_bit_for_bit(training_shards, make_workdir):
     model = WITH_DROPOUT.replace(architecture="gpt", num_hidden_layers=1)
     changes = {"max_seq_length": 32, "length_ramp_steps": 4, "deterministic": True, "jit_compile": "none"}

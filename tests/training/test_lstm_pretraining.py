@@ -96,7 +96,7 @@ def test_states_that_are_carried_from_row_to_row_give_the_logits_of_one_long_row
     "config, objective",
     [
         (PLAIN_AWD.replace(num_hidden_layers=1), LstmObjective()),
-        (ELMO.replace(num_hidden_layers=1), BidirectionalObjective()),
+        pytest.param(ELMO.replace(num_hidden_layers=1), BidirectionalObjective(), marks=pytest.mark.slow),
     ],
     ids=["awd", "elmo"],
 )
@@ -133,7 +133,10 @@ def test_a_row_that_continues_none_begins_with_zeros():
 # The rows of AWD's batches change at steps 2 and 4, so its run goes on where the states begin anew.
 @pytest.mark.parametrize(
     "config, changes, step",
-    [(AWD, {"length_ramp_steps": 4, "max_seq_length": 32}, 4), (ELMO, {}, 3)],
+    [
+        pytest.param(AWD, {"length_ramp_steps": 4, "max_seq_length": 32}, 4, marks=pytest.mark.slow),
+        (ELMO, {}, 3),
+    ],
     ids=["awd with a ramp", "elmo"],
 )
 def test_a_run_resumes_bit_for_bit_with_its_states(config, changes, step, training_shards, make_workdir):
@@ -152,6 +155,7 @@ def test_a_run_resumes_bit_for_bit_with_its_states(config, changes, step, traini
     assert_same(part, whole)
 
 
+@pytest.mark.slow
 def test_a_ramp_begins_each_shape_with_zeros(shards):
     # The batches are small, so that every shape ends within a block, where rows of the next shape could seem to go on.
     run = run_of(AWD, length_ramp_steps=4, max_seq_length=32, global_batch_size=2)
@@ -171,6 +175,7 @@ def test_a_ramp_begins_each_shape_with_zeros(shards):
         np.testing.assert_array_equal(batch["input_word_ids"], taken[step][0]["input_word_ids"])
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_and_two_replicas_give_the_weights_and_states_of_one(training_shards, make_workdir):
     run, found = run_of(PLAIN_AWD, save_checkpoints_steps=STEPS), []
     cases = (

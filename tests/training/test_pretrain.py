@@ -113,6 +113,7 @@ def test_a_compiled_step_computes_the_same(jit_compile, plain_run, make_workdir,
     assert 0.0 < largest_difference(plain_run[0], compiled) < 1e-5  # other kernels, the same result
 
 
+@pytest.mark.slow
 def test_two_replicas_with_compiled_kernels_that_take_their_rows_in_parts_give_the_weights_of_one(
     plain_run, make_workdir, training_shards
 ):
@@ -278,6 +279,7 @@ def test_metrics_have_a_row_every_log_steps_and_at_the_end_and_a_profile_names_t
     assert os.path.isdir(os.path.join(workdir, "profile", "plugins", "profile"))
 
 
+@pytest.mark.slow
 def test_adafactor_learns_the_order_of_sentences_which_is_reported_by_its_name(make_workdir, shards):
     changes = {"optimizer": "adafactor", "learning_rate": 0.1, "sentence_objective": "sop", "masking": "span"}
     workdir = make_workdir("order", CONFIG, dataclasses.replace(RUN, **changes))
@@ -287,6 +289,7 @@ def test_adafactor_learns_the_order_of_sentences_which_is_reported_by_its_name(m
     assert "eval_next_sentence_accuracy" in figures and np.isfinite(list(figures.values())).all()
 
 
+@pytest.mark.slow
 def test_a_run_of_muon_without_pairs_keeps_neither_pooler_nor_next_sentence_head_and_trains_all_else(
     make_workdir, shards
 ):

@@ -308,6 +308,7 @@ def test_weights_are_finite_and_have_moved(whole_run):
     assert any(first[name].tobytes() != last[name].tobytes() for name in first)
 
 
+@pytest.mark.slow
 def test_gradient_accumulation_works_in_graphs_that_tensorflow_treats_as_large():
     # In graphs with more than some 200 MB of arrays, TensorFlow rewrites sums of three arrays in loops. This once broke
     # the second step.

@@ -249,7 +249,7 @@ def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
     assert [batch["masked_lm_ids"].shape[1] for batch in batches] == [2, 2, 3, 3, 5]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(pretrain, "_draw", lambda rows, title: b"")
     generator = np.random.RandomState(4)

@@ -67,7 +67,7 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     assert all(np.array_equal(ours[path], resumed[path]) for path in ours)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
     # The first checkpoint comes after two steps. The next step is the first one with the third of three shapes, 8 rows
     # of 32 tokens instead of 4 rows of 16.

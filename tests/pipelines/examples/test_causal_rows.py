@@ -83,7 +83,7 @@ def test_a_stream_has_each_document_between_cls_and_sep_and_rows_overlap_by_one_
     ].shape == (0, 128)
 
 
-@pytest.mark.parametrize("batch_size", [3, 7])
+@pytest.mark.parametrize("batch_size", [3, pytest.param(7, marks=pytest.mark.slow)])
 def test_each_row_of_a_batch_continues_the_row_before_wherever_the_stream_begins(shards, batch_size):  # noqa: F811
     tokenizer = BertTokenizer("".join(f"{piece}\n" for piece in VOCABULARY).encode(), True)
     arguments = dict(global_batch_size=batch_size, max_seq_length=13, seed=5, language_model="causal", is_stream=True)

@@ -117,6 +117,7 @@ def test_a_recurrent_run_with_batches_by_tokens_and_own_pieces_learns_and_resume
         np.testing.assert_array_equal(values, right[path], err_msg=path)
 
 
+@pytest.mark.slow
 def test_a_mean_that_stays_the_best_keeps_its_score_when_the_run_continues(translator, parallel_dir, tmp_path):
     """The best weights are a mean, as their manifest says. The run then goes on without one."""
     workdir = tmp_path / "run"
@@ -129,6 +130,7 @@ def test_a_mean_that_stays_the_best_keeps_its_score_when_the_run_continues(trans
     assert "weights of mean of steps 80, 160, chosen on" in printed
 
 
+@pytest.mark.slow
 def test_target_texts_may_have_their_own_vocabulary(parallel_dir, tmp_path):
     """The vocabulary of the texts has German words, and the one of the targets English words. Their sizes differ."""
     words, target_path = [*WORDS], tmp_path / "target.txt"
