@@ -38,9 +38,11 @@ def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
         workdir = pretrain(directory, seed, steps, steps // num_checkpoints)
         checkpoints = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
         # The film before the last one chooses the checkpoint; the last one is scored once.
-        validated = [metrics([films[:-1] for films in users], recommended(path, users, -2))[1] for path in checkpoints]
-        chosen.append(checkpoints[int(np.argmax(validated))].name)
-        scores["BERT4Rec here"].append(metrics(users, recommended(checkpoints[int(np.argmax(validated))], users, -1)))
+        before_last = [films[:-1] for films in users]
+        validated = [metrics(before_last, recommended(path, users, -2))[:, 1].mean() for path in checkpoints]
+        best = checkpoints[int(np.argmax(validated))]
+        chosen.append(best.name)
+        scores["BERT4Rec here"].append(metrics(users, recommended(best, users, -1)))
     report(directory, scores, chosen)
 
 
@@ -120,21 +122,26 @@ def markov(users):
 
 
 def metrics(users, named):
-    """(HR@10, nDCG@10) of the last film of each user, among all films (Sun et al. 2019, section 4.2)."""
+    """float [users, 2]: HR@10 and nDCG@10 of each user's last film, among all films (Sun et al. 2019, section 4.2)."""
     ranks = [best.index(films[-1]) if films[-1] in best else _TOP for films, best in zip(users, named, strict=True)]
-    ranks = np.array(ranks)
-    return float((ranks < _TOP).mean()), float(np.where(ranks < _TOP, 1 / np.log2(ranks + 2), 0).mean())
+    hits = np.array(ranks) < _TOP
+    return np.stack([hits, hits / np.log2(np.array(ranks) + 2)], axis=1)
 
 
 def report(directory, scores, chosen):
     print(f"\n| test, {_TOP} films among all | HR@{_TOP} | nDCG@{_TOP} |\n|---|---|---|")
-    for name, values in scores.items():
-        columns = np.array(values).T
-        cells = [f"{column.mean():.4f} ({column.min():.4f} to {column.max():.4f})" for column in columns]
+    results = {name: np.mean(runs, axis=1).tolist() for name, runs in scores.items()}
+    for name, runs in results.items():
+        cells = [f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})" for values in zip(*runs, strict=True)]
         print(f"| {name} | {' | '.join(cells)} |")
+    gains = np.mean(scores["BERT4Rec here"], axis=0) - scores["Markov chain"][0]  # [users, 2]
+    draws = np.random.default_rng(0).integers(0, len(gains), (1000, len(gains)))
+    low, high = np.percentile(gains[draws].mean(axis=1), [2.5, 97.5], axis=0)
+    cells = [f"{m:+.4f} ({a:+.4f} to {b:+.4f})" for m, a, b in zip(gains.mean(axis=0), low, high, strict=True)]
+    print(f"| more than the Markov chain, 95 % interval over users | {' | '.join(cells)} |")
     print(f"checkpoints chosen by the film before the last one: {', '.join(chosen)}")
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({**scores, "chosen": chosen}, file, indent=1)
+        json.dump({**results, "gain": cells, "chosen": chosen}, file, indent=1)
 
 
 if __name__ == "__main__":
