@@ -132,7 +132,8 @@ def report(directory, scores, chosen):
     print(f"\n| test, {_TOP} films among all | HR@{_TOP} | nDCG@{_TOP} |\n|---|---|---|")
     results = {name: np.mean(runs, axis=1).tolist() for name, runs in scores.items()}
     for name, runs in results.items():
-        cells = [f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})" for values in zip(*runs, strict=True)]
+        columns = zip(*runs, strict=True)
+        cells = [f"{np.mean(column):.4f} ({min(column):.4f} to {max(column):.4f})" for column in columns]
         print(f"| {name} | {' | '.join(cells)} |")
     gains = np.mean(scores["BERT4Rec here"], axis=0) - scores["Markov chain"][0]  # [users, 2]
     draws = np.random.default_rng(0).integers(0, len(gains), (1000, len(gains)))

@@ -56,7 +56,8 @@ def clip(draw):
     for number in range(_FRAMES):
         image = Image.new("L", (_SIDE, _SIDE))
         # A digit that leaves on one side comes back on the other.
-        place = [_CELL * ((start + number * step * way) % cells) for start, way in zip((x, y), MOVES[move], strict=True)]
+        moved = [start + number * step * way for start, way in zip((x, y), MOVES[move], strict=True)]
+        place = [_CELL * (cell % cells) for cell in moved]
         font = ImageFont.load_default(size=pixels)
         ImageDraw.Draw(image).text(place, str(DIGITS.index(digit)), fill=255, font=font)
         frames.append(np.asarray(image, np.float32).ravel() / 255)
