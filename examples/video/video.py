@@ -119,7 +119,7 @@ def pretrain(directory, seed, steps):
         token_fusion="add",
         tokenizer="symbols",
         config="tiny",
-        masked_lm_prob=0.5,  # with fewer masks, the frames beside a mask say almost all, and the caption is not read
+        masked_lm_prob=0.5,
         short_seq_prob=0.0,
         max_seq_length=_LENGTH,
         global_batch_size=128,
