@@ -159,7 +159,7 @@ LAYERS = [
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "
-            "output_files pooling_flags raw_text_flags written_places"
+            "interrupts output_files pooling_flags raw_text_flags written_places"
         ),
     },
 ]

@@ -13,6 +13,7 @@ from absl import app, flags, logging
 
 from keras_bert_app.cli.common import foreign_flags, help_pages, written_places
 from keras_bert_app.cli.common.flag_groups import GroupedFlags
+from keras_bert_app.cli.common.interrupts import Interrupts
 from keras_bert_app.errors import DeviceLost, Interrupted, UserError, failed_check
 from keras_bert_app.terminal import screen
 from keras_bert_app.training import gpu_environment, tpu_wheels
@@ -92,8 +93,9 @@ def _parse(argv, description, grouped):
 
 
 def _guarded(main, arguments, output):
+    interrupts = Interrupts()
     try:
-        with output:
+        with interrupts, output:
             main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))
@@ -113,6 +115,8 @@ def _guarded(main, arguments, output):
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
     except Exception as error:
+        if interrupts.came:
+            _end_interrupted()
         if line := failed_check(error):
             _fail(line)
         if not _is_about_a_file(error):
@@ -120,8 +124,12 @@ def _guarded(main, arguments, output):
         message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
         _fail(f"{message}; {_advice(message)}")
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        _end_interrupted()
+
+
+def _end_interrupted():
+    print("interrupted", file=sys.stderr)
+    sys.exit(128 + signal.SIGINT)
 
 
 def _advice(message):
