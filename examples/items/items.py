@@ -93,19 +93,18 @@ def pretrain(directory, seed, steps, save_steps):
 
 
 def recommended(checkpoint, users, target):
-    """Yields the films that the model puts first at the place `target` of each user, from the films before it."""
+    """Yields all films in the order in which the model expects them at the place `target` of each user."""
     model = load_pretrained(str(checkpoint), allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(str(checkpoint.parents[1]), special_tokens_in_text=True)
     for start in range(0, len(users), 100):
         histories = [films[:target][3 - _LENGTH :] for films in users[start : start + 100]]
         rows = tokenizer.pack([" ".join([*films, "[MASK]"]) for films in histories], seq_length=_LENGTH)
-        yield from likeliest(model, tokenizer, rows, _TOP).tolist()
+        yield from likeliest(model, tokenizer, rows, tokenizer.vocab_size).tolist()
 
 
 def popularity(users):
     films, counts = np.unique([film for films in users for film in films[:-2]], return_counts=True)
-    best = films[np.argsort(-counts)[:_TOP]].tolist()
-    return [best] * len(users)
+    return [films[np.argsort(-counts, kind="stable")].tolist()] * len(users)
 
 
 def markov(users):
@@ -116,30 +115,34 @@ def markov(users):
             following.setdefault(first, []).append(second)
     popular = popularity(users)[0]
     for films in users:
-        names, counts = np.unique(following.get(films[-2], popular), return_counts=True)
+        names, counts = np.unique(following.get(films[-2], []), return_counts=True)
         best = names[np.argsort(-counts, kind="stable")].tolist()
-        yield [*best, *(film for film in popular if film not in best)][:_TOP]
+        yield [*best, *(film for film in popular if film not in best)]
 
 
-def metrics(users, named):
-    """float [users, 2]: HR@10 and nDCG@10 of each user's last film, among all films (Sun et al. 2019, section 4.2)."""
-    ranks = [best.index(films[-1]) if films[-1] in best else _TOP for films, best in zip(users, named, strict=True)]
-    hits = np.array(ranks) < _TOP
-    return np.stack([hits, hits / np.log2(np.array(ranks) + 2)], axis=1)
+def metrics(users, ranked):
+    """float [users, 4]: HR@10 and nDCG@10 of each user's last film, among all films, and among those not rated yet."""
+    rows = []
+    for films, ranking in zip(users, ranked, strict=True):
+        seen, row = set(films[:-1]), []
+        for best in (ranking[:_TOP], [film for film in ranking if film not in seen][:_TOP]):
+            row += [1.0, 1 / np.log2(best.index(films[-1]) + 2)] if films[-1] in best else [0.0, 0.0]
+        rows.append(row)
+    return np.array(rows)
 
 
 def report(directory, scores, chosen):
-    print(f"\n| test, {_TOP} films among all | HR@{_TOP} | nDCG@{_TOP} |\n|---|---|---|")
+    print("\n| test | all films: HR@10 | nDCG@10 | films not rated yet: HR@10 | nDCG@10 |\n|---|---|---|---|---|")
     results = {name: np.mean(runs, axis=1).tolist() for name, runs in scores.items()}
     for name, runs in results.items():
         columns = zip(*runs, strict=True)
         cells = [f"{np.mean(column):.4f} ({min(column):.4f} to {max(column):.4f})" for column in columns]
         print(f"| {name} | {' | '.join(cells)} |")
-    gains = np.mean(scores["BERT4Rec here"], axis=0) - scores["Markov chain"][0]  # [users, 2]
+    gains = np.mean(scores["BERT4Rec here"], axis=0) - scores["Markov chain"][0]  # [users, 4]
     draws = np.random.default_rng(0).integers(0, len(gains), (1000, len(gains)))
     low, high = np.percentile(gains[draws].mean(axis=1), [2.5, 97.5], axis=0)
     cells = [f"{m:+.4f} ({a:+.4f} to {b:+.4f})" for m, a, b in zip(gains.mean(axis=0), low, high, strict=True)]
-    print(f"| more than the Markov chain, 95 % interval over users | {' | '.join(cells)} |")
+    print(f"| difference to the Markov chain, 95 % interval over users | {' | '.join(cells)} |")
     print(f"checkpoints chosen by the film before the last one: {', '.join(chosen)}")
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump({**results, "gain": cells, "chosen": chosen}, file, indent=1)

@@ -18,8 +18,8 @@ from recbole.utils import init_logger, init_seed
 # RecBole's checkpoints hold its configuration, which torch 2.6 and later reads only when asked.
 torch.load = functools.partial(torch.load, weights_only=False)
 
-# The data and the rules of items.py: the last film is the test, the one before it chooses the epoch, all films compete.
-# Everything else is RecBole's default for this model.
+# The split and the metrics of items.py: the last film is the test, the one before it chooses the epoch, and all films
+# compete. Everything else is RecBole's default for this model, such as rows of 50 films.
 SETTINGS = {
     "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
     "eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"},
@@ -33,18 +33,21 @@ SETTINGS = {
 
 def main(output, epochs=300, num_seeds=3):
     scores = []
-    for seed in range(1, num_seeds + 1):
+    if os.path.exists(output):
+        with open(output, encoding="utf-8") as file:
+            scores = json.load(file)
+    for seed in range(len(scores) + 1, num_seeds + 1):
         result = trained({**SETTINGS, "epochs": epochs, "seed": seed}, f"{output}.seed-{seed}.pth")
         scores.append([result["hit@10"], result["ndcg@10"]])
         print(f"seed {seed}: HR@10 {scores[-1][0]:.4f}, nDCG@10 {scores[-1][1]:.4f}", flush=True)
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(scores, file)
+        with open(output, "w", encoding="utf-8") as file:
+            json.dump(scores, file)
 
 
 def trained(settings, checkpoint):
     """The test's scores of the epoch that the validation chose: what recbole.quick_start does, without its need of ray.
 
-    A run that was stopped continues from its best epoch.
+    A run that was stopped continues from its best epoch. Its random numbers then differ from those of an unstopped run.
     """
     config = Config(model="BERT4Rec", dataset="ml-100k", config_dict=settings)
     init_seed(config["seed"], config["reproducibility"])

