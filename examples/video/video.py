@@ -170,7 +170,8 @@ def written(model, tokenizer, captions):
 
 
 def report(directory, scores):
-    print("\n| share of right answers on new clips | from both | the other one hidden | most frequent |\n|---|---|---|---|")
+    print("\n| share of right answers on new clips | from both | the other one hidden | most frequent |")
+    print("|---|---|---|---|")
     count, captions = zip(*[figures.pop("different videos written") for figures in scores], strict=True)
     for name in scores[0]:
         columns = [[figures[name][number] for figures in scores] for number in range(3)]
