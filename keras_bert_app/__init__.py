@@ -12,6 +12,7 @@ _HOMES = {
     "BertEncoder": "keras_bert_app.modeling.encoder",
     "BertPretrainer": "keras_bert_app.modeling.pretrainer",
     "BertTaskModel": "keras_bert_app.modeling.task_model",
+    "FinetunedRun": "keras_bert_app.tasks.scoring",
     "Head": "keras_bert_app.modeling.task_head",
     "finetune": "keras_bert_app.tasks.keyword_start",
     "list_tasks": "keras_bert_app.tasks.keyword_start",

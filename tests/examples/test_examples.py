@@ -1,4 +1,4 @@
-"""The examples import only public names, and each runs to its table at toy length."""
+"""The examples import only public names. Those about symbols run to their tables at toy length."""
 
 import ast
 import json
@@ -13,11 +13,9 @@ from examples.items import items
 from examples.video import video
 from examples.video.clips import two_parts
 from examples.visits import visits
-from tests.cli.conftest import run  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
-OWN = ("examples.common", "examples.video.clips", "examples.visits.patients")
 PUBLIC = {"keras_bert_app": keras_bert_app.__all__, "pipelines": pipelines.__all__}
 
 
@@ -30,22 +28,9 @@ def test_an_example_imports_nothing_private_and_is_short(path):
         if isinstance(node, ast.ImportFrom):
             package = node.module.split(".")[0]
             assert package not in ("benchmarks", "tests")
-            assert package != "examples" or node.module in OWN
             if package in PUBLIC:
                 assert node.module == package and {alias.name for alias in node.names} <= set(PUBLIC[package])
     assert text.count("\n") <= 210
-
-
-@pytest.fixture
-def command(run):  # noqa: F811
-    """A function that runs a command in this process. The examples start a new process."""
-
-    def call(name, **values):
-        values |= {"jit_compile": "none"} if name == "pretrain" else {}
-        done = run(name, *(f"--{key}={value}" for key, value in values.items()))
-        assert done.returncode == 0, done.stderr
-
-    return call
 
 
 def test_visits_are_predicted_with_and_without_the_tree(tmp_path, monkeypatch, command, capsys):

@@ -1,0 +1,117 @@
+"""Continues a model on the text of a domain, with and without new words, and scores it there (BioBERT, SciBERT, DAPT).
+
+python -m examples.domains.domains --init_checkpoint=RUN --input_files=medquad.jsonl --text_field=answer \\
+    --ner_dir=scibert/ner --output_dir=runs/domains
+
+RUN is a work directory of `pretrain`, or a folder that `convert --to=workdir` wrote. --ner_dir has a folder for each
+task, with train.txt, dev.txt and test.txt in CoNLL columns.
+"""
+
+import json
+import os
+
+import numpy as np
+import scipy.stats
+from absl import app, flags
+
+from examples.common import run
+from keras_bert_app import BertConfig, finetune
+
+KINDS = ("the model as it was", "after the domain's text", "after the domain's text, with new words")
+
+
+def main(directory, init_checkpoint, input_files, text_field, ner_dir, steps=1000, num_seeds=3, num_words=1000):
+    os.makedirs(directory, exist_ok=True)
+    text = {"input_files": input_files, "text_field": text_field}
+    starts = {KINDS[1]: init_checkpoint, KINDS[2]: with_new_words(directory, init_checkpoint, text, num_words)}
+    tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
+    results = {task: {kind: [] for kind in KINDS} for task in tasks}
+    for seed in range(1, num_seeds + 1):
+        for number, kind in enumerate(KINDS):
+            model = init_checkpoint
+            if kind in starts:
+                model = f"{directory}/domain-{number}-{seed}"
+                pretrain(model, starts[kind], text, steps, seed)
+            for task in tasks:
+                folder, workdir = f"{ner_dir}/{task}", f"{directory}/{task}-{number}-{seed}"
+                # dev chooses the weights, and the test is scored once.
+                done = finetune(workdir, "ner", folder, model, test_file=f"{folder}/test.txt", seed=seed, **FINETUNING)
+                results[task][kind].append(done["reported"]["score"])
+                results[task]["baseline"] = [done["baseline"]["score"]]
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    print("\n".join(table(results)))
+
+
+FINETUNING = {"num_train_epochs": 5, "bias_correction": True, "learning_rate": 1e-4}
+
+
+def with_new_words(directory, init_checkpoint, text, num_words):
+    """The model with the domain's words in its vocabulary. A new word begins with the mean of its pieces' vectors."""
+    vocab_file, model = f"{directory}/with_words.txt", f"{directory}/with_words"
+    if not os.path.exists(vocab_file):
+        run(
+            "extend_vocab",
+            vocab_file=f"{init_checkpoint}/vocab.txt",
+            do_lower_case=BertConfig.from_json_file(f"{init_checkpoint}/config.json").do_lower_case,
+            num_words=num_words,
+            output_file=vocab_file,
+            words_file=f"{directory}/new_words.tsv",
+            **text,
+        )
+    if not os.path.exists(model):
+        run("convert", input=init_checkpoint, vocab_file=vocab_file, to="workdir", output=model)
+    return model
+
+
+def pretrain(workdir, start, text, steps, seed):
+    """Continues a model on the text with the recipe `domain`, or resumes this run."""
+    run(
+        "pretrain",
+        workdir=workdir,
+        recipe="domain",
+        init_checkpoint=start,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 10,
+        global_batch_size=32,
+        learning_rate=2e-4,
+        save_checkpoints_steps=steps,
+        seed=seed,
+        **text,
+    )
+
+
+def table(results):
+    """Yields the table: the entity F1 of each kind, and the differences to the model as it was over seeds."""
+    yield "\n| entity F1 on the test | " + " | ".join(results) + " |"
+    yield "|---" * (len(results) + 1) + "|"
+    yield "| each word's most frequent tag | " + " | ".join(f"{r['baseline'][0]:.4f}" for r in results.values()) + " |"
+    for kind in KINDS:
+        cells = [f"{np.mean(r[kind]):.4f} ({min(r[kind]):.4f} to {max(r[kind]):.4f})" for r in results.values()]
+        yield f"| {kind} | {' | '.join(cells)} |"
+    for one, other in ((1, 0), (2, 0), (2, 1)):
+        cells = [difference(scores[KINDS[one]], scores[KINDS[other]]) for scores in results.values()]
+        yield f"| {KINDS[one]}, minus {KINDS[other]} | {' | '.join(cells)} |"
+
+
+def difference(one, other):
+    """The difference of two means, with its 95 % interval over seeds (Welch)."""
+    mean = f"{np.mean(one) - np.mean(other):+.4f}"
+    if len(one) < 2:
+        return mean
+    low, high = scipy.stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    return f"{mean} ({low:+.4f} to {high:+.4f})"
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/domains", "Where models, runs and results go.")
+    flags.DEFINE_string("init_checkpoint", None, "The work directory of a model.", required=True)
+    flags.DEFINE_string("input_files", None, "Text of the domain.", required=True)
+    flags.DEFINE_string("text_field", "text", "The field of JSON lines with the text.")
+    flags.DEFINE_string("ner_dir", None, "Folder with a folder for each task of named entities.", required=True)
+    flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    flags.DEFINE_integer("num_words", 1000, "New words.")
+    given = flags.FLAGS
+    names = ("init_checkpoint", "input_files", "text_field", "ner_dir", "steps", "num_seeds", "num_words")
+    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))

@@ -1,0 +1,184 @@
+"""Puts entities with vectors of a knowledge graph into the text of pre-training (ERNIE of Tsinghua University).
+
+python -m examples.ernie_entities.ernie_entities --wiki='enwiki/*/*' --semeval_dir=SEMEVAL --output_dir=runs/entities
+
+The files of --wiki are what wikiextractor writes. SEMEVAL has train.tsv and test.tsv of SemEval-2010 Task 8 (see the
+example relations).
+"""
+
+import json
+import os
+import random
+
+import numpy as np
+from absl import app, flags
+
+from examples.common import run
+from examples.ernie_entities.entities import graph, read_articles, transe
+from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
+from examples.relations.relations import macro_f1, read
+from keras_bert_app import FinetunedRun, finetune, load_pretrained
+from pipelines import BertTokenizer
+
+_SIZE, _LENGTH = 64, 128  # numbers of a vector of TransE; symbols of a row
+# Whether entities stand in the text, and whether their vectors come from the graph.
+KINDS = {
+    "text alone": (False, False),
+    "entities, own vectors": (True, False),
+    "entities, vectors of TransE": (True, True),
+}
+
+
+def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini"):
+    os.makedirs(directory, exist_ok=True)
+    articles = read_articles(wiki)
+    training = [article for number, article in enumerate(articles) if number % 20]
+    held_out = articles[::20]
+    entities, edges = graph(training)
+    print(f"{len(entities):,} entities, {len(edges):,} mentions in articles, {len(training):,} articles")
+    writer = Writer(directory, training, entities)
+    write_inputs(directory, writer, training, entities, edges, semeval_dir)
+    hidden = drawn_mentions(held_out, writer, num_mentions)
+    scores = {kind: {"words": [], "relations": []} for kind in KINDS}
+    for number, (kind, (has_entities, has_graph)) in enumerate(KINDS.items()):
+        for seed in range(1, num_seeds + 1):
+            model = f"{directory}/model-{number}-{seed}"
+            pretrain(directory, model, has_entities, has_graph, size, steps, seed)
+            scores[kind]["words"].append(right_words(model, hidden, has_entities))
+            scores[kind]["relations"].append(relations(directory, model, has_entities, semeval_dir, seed))
+    report(directory, scores, hidden)
+
+
+def write_inputs(directory, writer, training, entities, edges, semeval_dir):
+    """Writes the texts with and without entities, their vocabularies, the vectors, and the sentences of SemEval."""
+    if os.path.exists(f"{directory}/vectors.txt"):
+        return
+    with (
+        open(f"{directory}/with.txt", "w", encoding="utf-8") as w,
+        open(f"{directory}/without.txt", "w", encoding="utf-8") as wo,
+    ):
+        for own, lines in training:
+            for symbols, _ in writer.symbols(lines, own):
+                w.write(" ".join(symbols) + "\n")
+                wo.write(" ".join(without_entities(symbols)) + "\n")
+            w.write("\n")
+            wo.write("\n")
+    for name in ("with", "without"):
+        run(
+            "learn_vocab",
+            tokenizer="symbols",
+            input_files=f"{directory}/{name}.txt",
+            vocab_file=f"{directory}/{name}.vocab",
+        )
+    for part in ("train", "test"):
+        parts, labels = read(f"{semeval_dir}/{part}.tsv")
+        rows = list(writer.symbols([f"{a}$ {b} ${c}# {d} #{e}" for a, b, c, d, e in parts]))
+        for name, kept in (("with", list), ("without", without_entities)):
+            os.makedirs(f"{directory}/semeval-{name}", exist_ok=True)
+            with open(f"{directory}/semeval-{name}/{part}.tsv", "w", encoding="utf-8") as file:
+                file.write("label\ttext\n")
+                file.writelines(f"{label}\t{' '.join(kept(s))}\n" for label, (s, _) in zip(labels, rows, strict=True))
+        count = sum(any(map(is_entity, symbols)) for symbols, _ in rows)
+        print(f"{part}: {count:,} of {len(rows):,} sentences of SemEval mention an entity")
+    vectors = transe(edges, training, entities, _SIZE, epochs=50, seed=0)
+    with open(f"{directory}/vectors.txt", "w", encoding="utf-8") as file:
+        for entity, vector in zip(entities, vectors, strict=True):
+            file.write(f"{symbol_of(entity)} {' '.join(f'{value:.5f}' for value in vector)}\n")
+
+
+def drawn_mentions(held_out, writer, most):
+    """[(symbols, places of one mention, its entity last)] of articles that training lacks."""
+    found = []
+    for own, lines in held_out:
+        for symbols, is_mention in writer.symbols(lines, own):
+            ends = [place for place, symbol in enumerate(symbols) if is_mention[place] and is_entity(symbol)]
+            for end in ends:
+                start = end - 1
+                while start and is_mention[start - 1] and not is_entity(symbols[start - 1]):
+                    start -= 1
+                first = max(0, start - _LENGTH // 2)
+                places = range(start - first, end - first + 1)
+                found.append((symbols[first : first + _LENGTH - 2], places))
+    found = [(symbols, places) for symbols, places in found if places[-1] < len(symbols)]
+    return random.Random(0).sample(found, min(most, len(found)))
+
+
+def pretrain(directory, workdir, has_entities, has_graph, size, steps, seed):
+    """Trains a masked language model, or resumes it. With entities, their symbols are hidden and predicted, too."""
+    name = "with" if has_entities else "without"
+    run(
+        "pretrain",
+        workdir=workdir,
+        tokenizer="symbols",
+        input_files=f"{directory}/{name}.txt",
+        vocab_file=f"{directory}/{name}.vocab",
+        config=size,
+        sentence_objective="none",
+        short_seq_prob=0,
+        max_seq_length=_LENGTH,
+        global_batch_size=32,
+        optimizer="muon",
+        learning_rate=3e-3,
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+        initializer_range=0.06,
+        holdout_fraction=0,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 16,
+        save_checkpoints_steps=max(steps // 8, 1),
+        seed=seed,
+        **({"given_vectors": f"{directory}/vectors.txt"} if has_graph else {}),
+    )
+
+
+def right_words(workdir, hidden, has_entities):
+    """The share of mentions whose pieces are all found. The mention and its entity are hidden."""
+    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
+    vocabulary, right = np.array(tokenizer.vocabulary), []
+    for start in range(0, len(hidden), 64):
+        batch = hidden[start : start + 64]
+        texts = []
+        for symbols, places in batch:
+            shown = [(s, "[MASK]" if place in places else s) for place, s in enumerate(symbols)]
+            texts.append(" ".join(new for old, new in shown if has_entities or not is_entity(old)))
+        rows = tokenizer.pack(texts, seq_length=_LENGTH)
+        logits = model(rows)["mlm_logits"].numpy()
+        for row, ids, (symbols, places) in zip(logits, rows["input_word_ids"].numpy(), batch, strict=True):
+            pieces = [symbols[place] for place in places[:-1]]
+            masks = np.flatnonzero(ids == tokenizer.mask_id)[: len(pieces)]
+            right.append(vocabulary[row[masks].argmax(axis=1)].tolist() == pieces)
+    return float(np.mean(right))
+
+
+def relations(directory, model, has_entities, semeval_dir, seed):
+    """The official macro-F1 of SemEval-2010 Task 8 after fine-tuning."""
+    folder, workdir = f"{directory}/semeval-{'with' if has_entities else 'without'}", f"{model}-relations"
+    settings = {"dev_fraction": 0.1, "num_train_epochs": 5, "bias_correction": True, "max_seq_length": _LENGTH}
+    columns = {"text_columns": ("text",), "label_column": "label", "test_file": f"{folder}/test.tsv"}
+    finetune(workdir, "classification", f"{folder}/train.tsv", model, seed=seed, pooling="mean", **settings, **columns)
+    _, examples, _, predictions = FinetunedRun(workdir).evaluate(f"{folder}/test.tsv")
+    return macro_f1([example.label for example in examples], [prediction["label"] for prediction in predictions])
+
+
+def report(directory, scores, hidden):
+    names = [[symbols[place] for place in places[:-1]] for symbols, places in hidden]
+    frequent = max(names.count(name) for name in names) / len(names)
+    print("\n| pre-training | hidden mention, all pieces right | relations, macro-F1 |\n|---|---|---|")
+    print(f"| the most frequent mention | {frequent:.4f} | |")
+    for kind, figures in scores.items():
+        cells = [f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})" for values in figures.values()]
+        print(f"| {kind} | {' | '.join(cells)} |")
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump({**scores, "most frequent mention": frequent}, file, indent=1)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/ernie_entities", "Where texts, models and results go.")
+    flags.DEFINE_string("wiki", None, "Pattern of the files of articles.", required=True)
+    flags.DEFINE_string("semeval_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
+    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    given = flags.FLAGS
+    names = ("wiki", "semeval_dir", "steps", "num_seeds")
+    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))

@@ -1,0 +1,141 @@
+"""Trains one model on English and Chinese, and tags Chinese and German with a tagger that learned English (M-BERT).
+
+python -m examples.multilingual.multilingual --english='en/*' --chinese='zh/*' --tagging_dir=EWT \\
+    --treebanks=zh_gsdsimp-ud-test.conllu,de_gsd-ud-test.conllu --parallel=xquad.en.json,xquad.zh.json,xquad.de.json
+
+EWT has en_ewt-ud-train.conllu and en_ewt-ud-dev.conllu. The files of --parallel are XQuAD, whose paragraphs are
+translations of each other.
+"""
+
+import collections
+import json
+import os
+
+import numpy as np
+from absl import app, flags
+
+from examples.common import run
+from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
+
+# Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
+KINDS = {"English only": None, "both, exponent 1": 1.0, "both, exponent 0.7": 0.7, "both, exponent 0.5": 0.5}
+
+
+def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=4000, num_seeds=3, size="mini"):
+    os.makedirs(directory, exist_ok=True)
+    vocab_file = f"{directory}/vocab.txt"
+    if not os.path.exists(vocab_file):
+        inputs = f"{english},{chinese}"
+        run("learn_vocab", input_files=inputs, vocab_file=vocab_file, vocab_size=12_000, do_lower_case=False)
+    for language, files in (("en", english), ("zh", chinese)):
+        if not os.path.exists(f"{directory}/{language}"):
+            run("prepare_corpus", input_files=files, output_dir=f"{directory}/{language}")
+    files = [f"{tagging_dir}/en_ewt-ud-dev.conllu", *treebanks]
+    texts = [paragraphs(path) for path in parallel]
+    results = {}
+    for number, (kind, exponent) in enumerate(KINDS.items()):
+        results[kind] = {"accuracy": [], "agreement": []}
+        for seed in range(1, num_seeds + 1):
+            model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
+            pretrain(directory, model, exponent, size, steps, seed)
+            finetune(tagger, "pos", tagging_dir, model, seed=seed, bias_correction=True, max_seq_length=64)
+            accuracy, constant = zip(*(accuracies(tagger, path) for path in files), strict=True)
+            results[kind]["accuracy"].append(accuracy)
+            layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
+            results[kind]["agreement"].append([agreement(model, layer, texts) for layer in layers])
+    results["the most frequent tag"] = {"accuracy": [constant], "agreement": []}
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    print("\n".join(tables(results, files, parallel)))
+
+
+def pretrain(directory, workdir, exponent, size, steps, seed):
+    """Trains a masked language model, or resumes it. All kinds have the same vocabulary, size, steps and seed."""
+    corpora = f"{directory}/en" if exponent is None else f"{directory}/en,{directory}/zh"
+    mixed = {} if exponent is None else {"sampling_exponent": exponent}
+    run(
+        "pretrain",
+        workdir=workdir,
+        corpus_dir=corpora,
+        vocab_file=f"{directory}/vocab.txt",
+        config=size,
+        do_lower_case=False,
+        sentence_objective="none",
+        masked_lm_prob=0.25,
+        short_seq_prob=0,
+        max_seq_length=64,
+        global_batch_size=64,
+        optimizer="muon",
+        learning_rate=3e-3,
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+        initializer_range=0.06,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 16,
+        save_checkpoints_steps=max(steps // 8, 1),
+        seed=seed,
+        **mixed,
+    )
+
+
+def paragraphs(path):
+    """The paragraphs of a file in SQuAD's layout."""
+    with open(path, encoding="utf-8") as file:
+        return [paragraph["context"] for article in json.load(file)["data"] for paragraph in article["paragraphs"]]
+
+
+def accuracies(tagger, path):
+    """(share of words of a treebank with the right tag, share of its words with its most frequent tag)."""
+    scores, sentences, _, _ = FinetunedRun(tagger).evaluate(path)
+    counts = collections.Counter(tag for sentence in sentences for tag in sentence.tags)
+    return scores["accuracy"], max(counts.values()) / counts.total()
+
+
+def agreement(model, layer, texts):
+    """For each language after the first: how often the nearest paragraph of the first language is the translation.
+
+    Vectors are means over the pieces, minus the mean of the language, as in Pires et al. 2019.
+    """
+    embed = load_embedder(model, layer=layer)
+    vectors = [embed(paragraphs) for paragraphs in texts]
+    vectors = [rows - rows.mean(axis=0) for rows in vectors]
+    first, *others = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in vectors)
+    return [float(np.mean((rows @ first.T).argmax(axis=1) == np.arange(len(rows)))) for rows in others]
+
+
+def tables(results, files, parallel):
+    """Yields the accuracies on each treebank, and the agreement of each layer."""
+    yield f"\n| share of right tags | {' | '.join(map(os.path.basename, files))} |\n|{'---|' * (len(files) + 1)}"
+    for kind, figures in results.items():
+        yield f"| {kind} | {' | '.join(spread(column) for column in zip(*figures['accuracy'], strict=True))} |"
+    for number, path in enumerate(parallel[1:]):
+        rows = {
+            kind: np.array(figures["agreement"])[:, :, number]
+            for kind, figures in results.items()
+            if figures["agreement"]
+        }
+        layers = range(next(iter(rows.values())).shape[1])
+        head = [f"{os.path.basename(path)}: the nearest is the translation", *(f"layer {layer}" for layer in layers)]
+        yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
+        for kind, shares in rows.items():
+            yield f"| {kind} | {' | '.join(spread(column) for column in shares.T)} |"
+
+
+def spread(values):
+    """The mean, with the lowest and the highest of several seeds."""
+    one = f"{np.mean(values):.3f}"
+    return one if len(values) == 1 else f"{one} ({min(values):.3f} to {max(values):.3f})"
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/multilingual", "Where vocabulary, models, runs and results go.")
+    flags.DEFINE_string("english", None, "Text files in English.", required=True)
+    flags.DEFINE_string("chinese", None, "Text files in Chinese.", required=True)
+    flags.DEFINE_string("tagging_dir", None, "Folder of the English treebank.", required=True)
+    flags.DEFINE_list("treebanks", None, "Treebanks that are scored.", required=True)
+    flags.DEFINE_list("parallel", None, "Files of translated paragraphs, the English one first.", required=True)
+    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    given = flags.FLAGS
+    names = ("english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds")
+    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))

@@ -1,0 +1,160 @@
+"""Gives documents topics of a tree, and scores the best 1, 3 and 5 topics at each level (PatentBERT, DocBERT).
+
+python -m examples.patents.patents --init_checkpoint=MODEL --data_dir=REUTERS --output_dir=runs/patents
+
+MODEL is any BERT that `convert` reads, with its vocabulary. REUTERS has the files reut2-*.sgm of Reuters-21578. Its 90
+topics stand in for the classes of patents.
+"""
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+from absl import app, flags
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+
+from keras_bert_app import FinetunedRun, finetune
+
+_TREE = pathlib.Path(__file__).with_name("tree.txt")
+_BANDS = ((1, 9), (10, 49), (50, 199), (200, None))  # numbers of training documents
+
+
+def main(directory, data_dir, init_checkpoint, num_seeds=3, **settings):
+    finetune(f"{directory}/run", "reuters", data_dir, init_checkpoint, num_seeds=num_seeds, **settings)
+    seeds = sorted(pathlib.Path(directory, "run").glob("seed-*")) or [pathlib.Path(directory, "run")]
+    answers = []
+    for seed in seeds:
+        run = FinetunedRun(str(seed))
+        _, test, _, predictions = run.evaluate(run.task.path(data_dir, "test"), split="test")
+        answers.append(np.array([list(prediction["probabilities"].values()) for prediction in predictions]))
+    topics = run.labels
+    train = [document for split in ("train", "dev") for document in run.task.read_split(data_dir, split, run.run)]
+    is_of_train, is_of_test = one_hot(train, topics), one_hot(test, topics)
+    scores = {"most frequent topics": [np.tile(is_of_train.sum(axis=0), (len(test), 1))]}
+    scores["logistic regression over TF-IDF"] = [linear(train, is_of_train, test)]
+    scores["BERT"] = answers
+    results = {"topics": of_level(scores, is_of_test, [[topic] for topic in topics], topics)}
+    for level in (3, 2, 1):
+        results[f"groups of level {level}"] = of_level(scores, is_of_test, groups(topics, level), topics)
+    results["recall of 3, by training documents"] = by_frequency(scores, is_of_train, is_of_test)
+    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    write_classes(f"{directory}/classes.csv", topics, scores, is_of_train, is_of_test)
+    print("\n".join(tables(results)))
+
+
+def one_hot(documents, topics):
+    """Which topics the documents have, bool [documents, topics]."""
+    return np.array([[topic in document.label for topic in topics] for document in documents])
+
+
+def linear(train, is_of_train, test):
+    """The probabilities of a logistic regression for each topic, over words and pairs of words."""
+    vectors = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2))
+    known = vectors.fit_transform([document.text_a for document in train])
+    model = OneVsRestClassifier(LogisticRegression(C=100.0)).fit(known, is_of_train)
+    return model.predict_proba(vectors.transform([document.text_a for document in test]))
+
+
+def groups(topics, level):
+    """The topics of each group at a level of the tree, from 1 at the top. A topic above the level is a group itself."""
+    parents = dict(line.split() for line in _TREE.read_text(encoding="utf-8").splitlines())
+    members = {}
+    for topic in topics:
+        branch = [topic]
+        while branch[0] in parents:
+            branch.insert(0, parents[branch[0]])
+        members.setdefault(branch[min(level, len(branch)) - 1], []).append(topic)
+    return list(members.values())
+
+
+def of_level(scores, is_right, members, topics):
+    """Name -> [seeds, 3 x 3]: for the best 1, 3 and 5 groups, whether one is right, and precision and recall of all."""
+    columns = [[topics.index(topic) for topic in group] for group in members]
+    right = np.array([is_right[:, column].any(axis=1) for column in columns]).T
+    results = {"number": len(members)}
+    for name, runs in scores.items():
+        results[name] = []
+        for shares in runs:
+            best = np.argsort(-np.array([shares[:, column].max(axis=1) for column in columns]).T, kind="stable")
+            hits = np.take_along_axis(right, best, axis=1)
+            row = []
+            for k in (1, 3, 5):
+                found = hits[:, :k].sum()
+                row += [hits[:, :k].any(axis=1).mean(), found / hits[:, :k].size, found / right.sum()]
+            results[name].append(list(map(float, row)))
+    return results
+
+
+def best_three(shares):
+    """Whether a topic is one of the best 3 of its document, bool [documents, topics]."""
+    ranks = np.argsort(np.argsort(-shares, axis=1, kind="stable"), axis=1, kind="stable")
+    return ranks < 3
+
+
+def by_frequency(scores, is_of_train, is_of_test):
+    """Band of training documents -> {number of topics, name -> mean over its topics of the recall of 3, [seeds]}."""
+    counts, results = is_of_train.sum(axis=0), {}
+    for low, high in _BANDS:
+        of_band = (counts >= low) & (counts <= (high or counts.max()))
+        results[f"{low} to {high}" if high else f"{low} and more"] = {
+            "number": int(of_band.sum()),
+            **{name: [recalls(s, is_of_test)[of_band].mean() for s in runs] for name, runs in scores.items()},
+        }
+    return results
+
+
+def recalls(shares, is_right):
+    """float [topics]: the share of a topic's documents that have it among their best 3."""
+    return (best_three(shares) & is_right).sum(axis=0) / np.maximum(is_right.sum(axis=0), 1)
+
+
+def write_classes(path, topics, scores, is_of_train, is_of_test):
+    """Writes the counts and the recall of 3 of each topic, the most frequent topic first."""
+    columns = {name: np.mean([recalls(shares, is_of_test) for shares in runs], axis=0) for name, runs in scores.items()}
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["topic", "training documents", "test documents", *(f"recall of 3, {name}" for name in columns)])
+        for number in np.argsort(-is_of_train.sum(axis=0), kind="stable"):
+            counts = [int(is_right[:, number].sum()) for is_right in (is_of_train, is_of_test)]
+            rows.writerow([topics[number], *counts, *(f"{values[number]:.3f}" for values in columns.values())])
+
+
+def tables(results):
+    """Yields the lines of a table for each level, and of the table by frequency."""
+    for level, rows in results.items():
+        rows = dict(rows)
+        if "number" in rows:
+            yield f"\n| {rows.pop('number')} {level} | 1 best: one right | precision | recall |" + "".join(
+                f" {k} best: one right | precision | recall |" for k in (3, 5)
+            )
+            yield "|---" * 10 + "|"
+            for name, runs in rows.items():
+                yield f"| {name} | {' | '.join(map(spread, zip(*runs, strict=True)))} |"
+        else:
+            names = [name for name in next(iter(rows.values())) if name != "number"]
+            yield f"\n| {level} | topics | {' | '.join(names)} |\n|{'---|' * (len(names) + 2)}"
+            for band, figures in rows.items():
+                yield f"| {band} | {figures['number']} | {' | '.join(spread(figures[name]) for name in names)} |"
+
+
+def spread(values):
+    """The mean, with the lowest and the highest of several seeds."""
+    one = f"{np.mean(values):.3f}"
+    return one if len(values) == 1 else f"{one} ({min(values):.3f} to {max(values):.3f})"
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/patents", "Where runs and results go.")
+    flags.DEFINE_string("data_dir", None, "Folder with the files reut2-*.sgm.", required=True)
+    flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
+    flags.DEFINE_integer("num_seeds", 3, "Runs.")
+    flags.DEFINE_integer("max_seq_length", 256, "Tokens of a document that the model reads.")
+    flags.DEFINE_float("num_train_epochs", 6, "Epochs of a run.")
+    given = flags.FLAGS
+    names = ("data_dir", "init_checkpoint", "num_seeds", "max_seq_length", "num_train_epochs")
+    settings = {name: getattr(given, name) for name in names} | {"bias_correction": True}
+    app.run(lambda _: main(given.output_dir, **settings))

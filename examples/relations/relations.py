@@ -1,0 +1,197 @@
+"""Classifies the relation between two marked nominals of a sentence (R-BERT).
+
+python -m examples.relations.relations --init_checkpoint=MODEL --data_dir=SEMEVAL --output_dir=runs/relations
+
+MODEL is any BERT that `convert` reads, with its vocabulary. SEMEVAL has train.tsv and test.tsv of SemEval-2010 Task 8.
+Each line has a relation, a tab, and a sentence with <e1>, </e1>, <e2> and </e2>.
+"""
+
+import json
+import os
+import re
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+
+from keras_bert_app import load_pretrained
+from pipelines import BertTokenizer
+
+_LENGTH = 128  # the most pieces of a row
+_BATCH = 32
+_HELD_OUT = 800  # the last training sentences: with --part=validation they are scored
+_PARTS = re.compile(r"(.*)<e1>(.*)</e1>(.*)<e2>(.*)</e2>(.*)")
+# (whether markers stand around the nominals, whether the head reads the nominals). Each kind adds one of them.
+KINDS = {
+    "[CLS] of the plain sentence": (False, False),
+    "[CLS] of the sentence with markers": (True, False),
+    "[CLS] and both nominals, with markers (R-BERT)": (True, True),
+}
+
+
+def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_rate=5e-5, num_seeds=3):
+    os.makedirs(directory, exist_ok=True)
+    tokenizer = BertTokenizer.from_directory(init_checkpoint)
+    train, train_names = read(f"{data_dir}/train.tsv")
+    if part == "test":
+        test, test_names = read(f"{data_dir}/test.tsv")
+    else:
+        (train, test), (train_names, test_names) = (
+            (values[:-_HELD_OUT], values[-_HELD_OUT:]) for values in (train, train_names)
+        )
+    relations = sorted(set(train_names))
+    labels = [relations.index(name) for name in train_names]
+    settings = {"init_checkpoint": init_checkpoint, "epochs": epochs, "learning_rate": learning_rate}
+    done = scores_so_far(f"{directory}/{part}.json", settings)
+    for kind, (has_markers, reads_nominals) in KINDS.items():
+        for seed in range(len(done.setdefault(kind, [])) + 1, num_seeds + 1):
+            keras.utils.set_random_seed(seed)
+            model = classifier(init_checkpoint, len(relations), reads_nominals)
+            batches = dataset(rows(tokenizer, train, has_markers), labels, seed)
+            steps = epochs * len(list(batches))
+            schedule = keras.optimizers.schedules.PolynomialDecay(learning_rate, steps, end_learning_rate=0.0)
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
+            model.compile(optimizer, loss, metrics=["accuracy"])
+            print(f"{kind}, seed {seed}: {steps:,} steps", flush=True)
+            model.fit(batches, epochs=epochs, verbose=2)
+            answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers))]
+            done[kind].append(macro_f1(test_names, answers))
+            print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]:.4f}", flush=True)
+            with open(f"{directory}/{part}.json", "w", encoding="utf-8") as file:
+                json.dump({"settings": settings, "scores": done}, file, indent=1)
+    report(done, train_names, test_names)
+
+
+def read(path):
+    """([(before, nominal 1, between, nominal 2, after)], [relation]) of a file."""
+    sentences, names = [], []
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            name, _, sentence = line.rstrip("\n").partition("\t")
+            parts = _PARTS.fullmatch(sentence)
+            if parts is None:
+                sys.exit(f"{path}:{number}: expected a relation, a tab, and a sentence with <e1> </e1> <e2> </e2>")
+            sentences.append(parts.groups())
+            names.append(name)
+    return sentences, names
+
+
+def rows(tokenizer, sentences, has_markers):
+    """[(ids, 1 at the places of nominal 1, 1 at those of nominal 2)], [S] each. A row is [CLS] a $b$ c #d# e [SEP]."""
+    pieces = [tokenizer.tokenize(list(part)).to_list() for part in zip(*sentences, strict=True)]
+    markers = [tokenizer.vocabulary.index(marker) for marker in "$#"] if has_markers else []
+    around = [[], markers[:1], [], markers[1:], []]
+    found = []
+    for parts in zip(*pieces, strict=True):
+        ids, nominals = [tokenizer.cls_id], []
+        for number, part in enumerate(parts):
+            marked = [*around[number], *part, *around[number]]
+            if number in (1, 3):
+                nominals.append(np.arange(len(ids), len(ids) + len(marked)))
+            ids += marked
+        ids = [*ids[: _LENGTH - 1], tokenizer.sep_id]
+        found.append((ids, *(np.isin(np.arange(len(ids)), nominal).astype(np.int32) for nominal in nominals)))
+    return found
+
+
+def inputs_of(batch):
+    """The inputs of the model from rows padded with zeros."""
+    ids, first, second = batch
+    mask = tf.cast(ids > 0, tf.int32)
+    encoder_inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": tf.zeros_like(ids)}
+    return {**encoder_inputs, "first": first, "second": second}
+
+
+def dataset(examples, labels, seed):
+    """Batches of rows of similar lengths, in another order in each epoch."""
+
+    def draws():
+        for example, label in zip(examples, labels, strict=True):
+            yield *example, label
+
+    row = tf.TensorSpec([None], tf.int32)
+    batches = tf.data.Dataset.from_generator(draws, output_signature=(row, row, row, tf.TensorSpec([], tf.int32)))
+    batches = batches.cache().shuffle(len(examples), seed=seed)
+    lengths = [24, 32, 48, 64]
+    batches = batches.bucket_by_sequence_length(lambda ids, *_: tf.size(ids), lengths, [_BATCH] * 5)
+    return batches.map(lambda *row: (inputs_of(row[:3]), row[3])).prefetch(2)
+
+
+def classifier(init_checkpoint, num_relations, reads_nominals):
+    """[CLS], and with reads_nominals the mean of each nominal's states, each through tanh and a layer; then softmax."""
+    encoder = load_pretrained(init_checkpoint, allow_missing=("pooler", "masked_lm", "next_sentence")).encoder
+    names = ("input_word_ids", "input_mask", "input_type_ids", "first", "second")
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+    states = encoder({name: inputs[name] for name in names[:3]})["sequence_output"]
+    width = encoder.config.hidden_size
+
+    def through(layer, vector):
+        return layer(keras.layers.Dropout(0.1)(keras.ops.tanh(vector)))
+
+    parts = [through(keras.layers.Dense(width), states[:, 0])]
+    if reads_nominals:
+        shared = keras.layers.Dense(width)
+        for name in ("first", "second"):
+            places = keras.ops.cast(inputs[name], "float32")[:, :, None]
+            total = keras.ops.maximum(keras.ops.sum(places, axis=1), 1.0)  # a nominal beyond the cut has no place
+            parts.append(through(shared, keras.ops.sum(states * places, axis=1) / total))
+    vector = keras.layers.Dropout(0.1)(keras.layers.Concatenate()(parts) if reads_nominals else parts[0])
+    return keras.Model(inputs, keras.layers.Dense(num_relations)(vector))
+
+
+def predicted(model, examples):
+    """The likeliest label of each example."""
+    order = sorted(range(len(examples)), key=lambda number: len(examples[number][0]))
+    labels = np.zeros(len(examples), int)
+    for start in range(0, len(order), 256):
+        chosen = order[start : start + 256]
+        parts = zip(*(examples[number] for number in chosen), strict=True)
+        padded = [tf.constant(keras.utils.pad_sequences(part, padding="post")) for part in parts]
+        labels[chosen] = model(inputs_of(padded)).numpy().argmax(axis=1)
+    return labels
+
+
+def macro_f1(right, given):
+    """The official score: the mean F1 of the nine relations without Other. A wrong direction is a mistake."""
+    scores = []
+    for relation in sorted({name.partition("(")[0] for name in right} - {"Other"}):
+        hits = sum(a == b and a.startswith(f"{relation}(") for a, b in zip(right, given, strict=True))
+        both = sum(name.startswith(f"{relation}(") for name in [*right, *given])
+        scores.append(2 * hits / both)
+    return float(np.mean(scores))
+
+
+def scores_so_far(path, settings):
+    """dict kind -> macro-F1 of each seed. A stopped program continues with the same settings only."""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    if found["settings"] != settings:
+        sys.exit(f"{path} is of {found['settings']}, and not of {settings}; give another --output_dir")
+    return found["scores"]
+
+
+def report(done, train_names, test_names):
+    names = [name for name in train_names if name != "Other"]
+    frequent = max(sorted(set(names)), key=names.count)
+    print("\n| test | macro-F1 of nine relations |\n|---|---|")
+    print(f"| the most frequent relation | {macro_f1(test_names, [frequent] * len(test_names)):.4f} |")
+    for kind, scores in done.items():
+        print(f"| {kind} | {np.mean(scores):.4f} ({min(scores):.4f} to {max(scores):.4f}) |")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output_dir", "runs/relations", "Where the scores go.")
+    flags.DEFINE_string("data_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
+    flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
+    flags.DEFINE_enum("part", "test", ["validation", "test"], "What is scored. Choose settings by the validation.")
+    flags.DEFINE_integer("epochs", 3, "Epochs of a run.")
+    flags.DEFINE_float("learning_rate", 5e-5, "Learning rate at the start. It falls to zero.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    given = flags.FLAGS
+    settings = ("data_dir", "init_checkpoint", "part", "epochs", "learning_rate", "num_seeds")
+    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in settings}))

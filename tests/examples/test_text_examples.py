@@ -1,0 +1,212 @@
+"""The examples about texts run to their tables at toy length."""
+
+import json
+
+import numpy as np
+import pytest
+
+from examples.domains import domains
+from examples.ernie_entities import ernie_entities, linked_text
+from examples.ernie_entities.entities import graph, mentions, transe
+from examples.ernie_masking import ernie_masking
+from examples.multilingual import multilingual
+from examples.patents import patents
+from examples.relations import relations
+from examples.stages import stages
+
+SENTENCES = [f"{a} town <e1> {b} town </e1> and <e2> {c} town </e2> ." for a in "abc" for b in "ae" for c in "ei"]
+
+
+def write_semeval(directory):
+    directory.mkdir()
+    labels = ("Other", "Cause-Effect(e1,e2)", "Cause-Effect(e2,e1)")
+    lines = [f"{labels[number % 3]}\t{sentence}\n" for number, sentence in enumerate(SENTENCES)]
+    for part in ("train", "test"):
+        (directory / f"{part}.tsv").write_text("".join(lines))
+    return str(directory)
+
+
+def test_relations_are_classified_in_three_ways(tmp_path, tiny_model, capsys, monkeypatch):
+    monkeypatch.setattr(relations, "_HELD_OUT", 4)
+    given = (str(tmp_path / "my relations"), write_semeval(tmp_path / "sem eval"), str(tiny_model))
+    relations.main(*given, part="validation", epochs=1, num_seeds=1)
+    found = json.loads((tmp_path / "my relations" / "validation.json").read_text())
+    assert list(found["scores"]) == list(relations.KINDS)
+    assert all(0 <= score <= 1 for scores in found["scores"].values() for score in scores)
+    assert "| the most frequent relation | " in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="give another --output_dir"):
+        relations.main(*given, part="validation", epochs=2, num_seeds=1)
+
+
+def test_markers_and_nominals_stand_at_their_places(tiny_model):
+    tokenizer = relations.BertTokenizer.from_directory(str(tiny_model))
+    ((ids, first, second),) = relations.rows(tokenizer, [("a ", " b c ", " d ", " e ", " .")], has_markers=True)
+    pieces = np.array(tokenizer.vocabulary)[ids]
+    assert " ".join(pieces) == "[CLS] a $ b c $ d # e # . [SEP]"
+    assert " ".join(pieces[first > 0]) == "$ b c $" and " ".join(pieces[second > 0]) == "# e #"
+
+
+def test_macro_f1_counts_directions_and_leaves_out_other():
+    right = ["A-B(e1,e2)", "A-B(e2,e1)", "C-D(e1,e2)", "Other"]
+    given = ["A-B(e1,e2)", "A-B(e1,e2)", "Other", "C-D(e1,e2)"]
+    assert relations.macro_f1(right, given) == pytest.approx((2 * 1 / 4 + 0) / 2)
+
+
+@pytest.mark.slow
+def test_stages_train_a_target_directly_and_after_another_task(tmp_path, tiny_model, capsys):
+    for name in ("MRPC", "RTE"):
+        (tmp_path / name).mkdir()
+    head = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    pairs = [(a, b) for a in "abcdef" for b in "ghij"]
+    mrpc = [f"{number % 2}\t1\t2\t{a} x\t{b} y\n" for number, (a, b) in enumerate(pairs)]
+    rte = [f"{n}\t{a} z\t{b}\t{('entailment', 'not_entailment')[n % 2]}\n" for n, (a, b) in enumerate(pairs)]
+    for part in ("train", "dev"):
+        (tmp_path / "MRPC" / f"{part}.tsv").write_text(head + "".join(mrpc))
+        (tmp_path / "RTE" / f"{part}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(rte))
+    changes = {"num_train_epochs": 1, "max_seq_length": 16}
+    directory = str(tmp_path / "my stages")
+    stages.main(directory, str(tmp_path), str(tiny_model), targets=("rte",), num_seeds=2, **changes)
+    results = json.loads((tmp_path / "my stages" / "results.json").read_text())["rte"]
+    assert results["after"] == "mrpc" and results["constant answer"] == 0.5 and results["examples"] == 24
+    assert len(results["direct"]) == len(results["after another task"]) == 2
+    assert "| rte, 24 examples; after mrpc | " in capsys.readouterr().out
+
+
+def test_a_difference_has_an_interval_over_examples_and_one_over_seeds():
+    figures = stages.compared([[1, 0, 0, 0], [1, 1, 0, 0]], [[1, 1, 1, 0], [1, 1, 1, 1]])
+    assert figures["direct"] == [0.25, 0.5] and figures["difference"] == pytest.approx(0.5)
+    low, high = figures["interval over examples"]
+    assert 0 <= low < 0.5 < high <= 1
+    low, high = figures["interval over seeds"]
+    assert low < 0 < 0.5 < high
+
+
+def test_topics_are_scored_at_each_level_of_the_tree(tmp_path, tiny_model, capsys):
+    documents = []
+    for number in range(60):
+        topics = (("wheat", "grain"), ("gold",), ("earn",))[number % 3]
+        tags = "".join(f"<D>{topic}</D>" for topic in topics)
+        part, word = ("TRAIN", "TEST")[number >= 40], ("maize", "metal", "profit")[number % 3]
+        title, body = f"{word} {'xyzuvw'[number % 6]}", f"{word} {'opqrst'[number % 6]}{'uvwxyz'[number // 10]}"
+        documents.append(
+            f'<REUTERS TOPICS="YES" LEWISSPLIT="{part}" NEWID="{number}"><TOPICS>{tags}</TOPICS>'
+            f"<TEXT><TITLE>{title}</TITLE><BODY>{body} {word}</BODY></TEXT></REUTERS>\n"
+        )
+    (tmp_path / "reut2-000.sgm").write_text("".join(documents))
+    settings = {"num_seeds": 1, "num_train_epochs": 1, "max_seq_length": 16}
+    patents.main(str(tmp_path / "my patents"), str(tmp_path), str(tiny_model), **settings)
+    results = json.loads((tmp_path / "my patents" / "results.json").read_text())
+    assert results["topics"]["number"] == 90 and results["groups of level 1"]["number"] == 6
+    assert results["topics"]["logistic regression over TF-IDF"][0][0] == 1.0  # the words tell the topics
+    assert "| logistic regression over TF-IDF | 1.000 |" in capsys.readouterr().out
+    assert (tmp_path / "my patents" / "classes.csv").read_text().count("\n") == 91
+
+
+def test_each_topic_is_in_one_group_of_a_level():
+    topics = ["wheat", "rice", "soybean", "gold", "earn", "ship"]
+    assert patents.groups(topics, 3) == [["wheat", "rice"], ["soybean"], ["gold"], ["earn"], ["ship"]]
+    assert patents.groups(topics, 1) == [["wheat", "rice", "soybean", "gold"], ["earn"], ["ship"]]
+
+
+CONLL = "".join(f"{a} B-X\n{b} I-X\n{c} O\n\n" for a in "abc" for b in "def" for c in "gh")
+
+
+@pytest.mark.slow
+def test_domains_score_a_model_before_and_after(tmp_path, tiny_model, command, monkeypatch, capsys):
+    monkeypatch.setattr(domains, "run", command)
+    (tmp_path / "text.jsonl").write_text(
+        "".join(f'{{"answer": "Abc def {n} abc is here. Now abc ghi def."}}\n' for n in range(50))
+    )
+    (tmp_path / "ner" / "one").mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        (tmp_path / "ner" / "one" / f"{part}.txt").write_text(CONLL)
+    given = (str(tiny_model), str(tmp_path / "text.jsonl"), "answer", str(tmp_path / "ner"))
+    domains.main(str(tmp_path / "my domains"), *given, steps=1, num_seeds=1, num_words=2)
+    results = json.loads((tmp_path / "my domains" / "results.json").read_text())["one"]
+    assert all(0 <= results[kind][0] <= 1 for kind in domains.KINDS)
+    assert "abc\n" in (tmp_path / "my domains" / "with_words.txt").read_text()
+    assert "with new words, minus after the domain's text |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_one_model_of_two_languages_tags_a_third_file(tmp_path, command, monkeypatch, capsys):
+    monkeypatch.setattr(multilingual, "run", command)
+    monkeypatch.setattr(multilingual, "KINDS", {"English only": None, "both, exponent 0.5": 0.5})
+    for name, words in (("en", "the cat sat on a mat"), ("zh", "猫 在 垫子 上")):
+        lines = [f"{words} {number}.\n{words[::-1]} {number}." for number in range(200)]
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(lines), encoding="utf-8")
+    tree = "".join(f"{n}\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n" for n, word in enumerate("a cat sat".split(), 1))
+    for name in ("en_ewt-ud-train", "en_ewt-ud-dev", "zh"):
+        (tmp_path / f"{name}.conllu").write_text(f"{tree}\n" * 8 + tree.replace("NOUN", "VERB") + "\n")
+    articles = {"data": [{"paragraphs": [{"context": f"the cat {number}"} for number in range(3)]}]}
+    (tmp_path / "x.json").write_text(json.dumps(articles))
+    text = [str(tmp_path / f"{name}.txt") for name in ("en", "zh")]
+    parallel = [str(tmp_path / "x.json")] * 2
+    given = (str(tmp_path / "my languages"), *text, str(tmp_path), [str(tmp_path / "zh.conllu")], parallel)
+    multilingual.main(*given, steps=1, num_seeds=1, size="tiny")
+    results = json.loads((tmp_path / "my languages" / "results.json").read_text())
+    assert results["both, exponent 0.5"]["agreement"] == [[[1.0]] * 3]  # the same file twice
+    assert "| the most frequent tag | 0.889 | 0.889 |" in capsys.readouterr().out
+
+
+def articles(titles):
+    """Articles in wikiextractor's layout. Each mentions the next two titles."""
+    return "".join(
+        f'<doc id="1" url="" title="{title}">\n{title}\n\n'
+        + "".join(
+            f"{title}{titles[(n + step) % len(titles)]}。 {titles[(n + step) % len(titles)]} a.\n" for step in (1, 2)
+        )
+        + "</doc>\n"
+        for n, title in enumerate(titles)
+    )
+
+
+@pytest.mark.slow
+def test_maskings_of_chinese_are_compared(tmp_path, command, monkeypatch, capsys):
+    monkeypatch.setattr(ernie_masking, "run", command)
+    (tmp_path / "wiki").write_text(articles([a + b for a in "甲乙丙丁戊" for b in "天地山水"]) * 6, encoding="utf-8")
+    (tmp_path / "words").write_text("天地\n山水\n", encoding="utf-8")
+    for part in ("train", "dev", "test"):
+        table = "label\ttext_a\n" + "".join(f"{n % 2}\t{'天地'[n % 2]}{'甲乙丙丁戊水'[n // 2]}\n" for n in range(12))
+        (tmp_path / f"{part}.tsv").write_text(table, encoding="utf-8")
+        (tmp_path / f"{part}.txt").write_text(
+            CONLL.translate(str.maketrans("abcdefgh", "天地山水甲乙丙丁")), encoding="utf-8"
+        )
+    given = (str(tmp_path / "my maskings"), str(tmp_path / "wiki"), str(tmp_path), str(tmp_path))
+    words_file = str(tmp_path / "words")
+    ernie_masking.main(*given, words_file, steps=1, num_seeds=1, num_mentions=20, size="tiny")
+    results = json.loads((tmp_path / "my maskings" / "results.json").read_text())
+    assert set(results) == {*ernie_masking.KINDS, "no model"}
+    assert set((tmp_path / "my maskings" / "units-2.txt").read_text().split()) >= {"天地", "甲天"}
+    assert "| words and entities | " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_entities_stand_in_the_text(tmp_path, command, monkeypatch, capsys):
+    monkeypatch.setattr(ernie_entities, "run", command)
+    monkeypatch.setattr(linked_text, "run", command)
+    names = [f"{a}{b} Town" for a in "ABCDE" for b in "aeiou"]
+    (tmp_path / "wiki").write_text(articles(names).replace("。", " and a b c e i town $ # .") * 3)
+    given = (str(tmp_path / "my entities"), str(tmp_path / "wiki"), write_semeval(tmp_path / "semeval"))
+    ernie_entities.main(*given, steps=1, num_seeds=1, num_mentions=5, size="tiny")
+    results = json.loads((tmp_path / "my entities" / "results.json").read_text())
+    assert set(results) == {*ernie_entities.KINDS, "most frequent mention"}
+    assert "<Aa_Town>" in (tmp_path / "my entities" / "with.vocab").read_text().split()
+    assert "<" not in (tmp_path / "my entities" / "without.txt").read_text()
+    config = json.loads((tmp_path / "my entities" / "model-2-1" / "config.json").read_text())
+    assert config["token_vectors"] == "given"
+
+
+def test_mentions_are_the_longest_titles_and_their_graph_has_no_own_title():
+    assert mentions("Old New York is old", {"York", "New York"}) == [(4, 12, "New York")]
+    articles = [("York", ["York and Leeds"]), ("Leeds", ["Leeds"]), ("Hull", ["York or Leeds"])]
+    entities, edges = graph(articles, least=1)
+    assert entities == ["Leeds", "York"] and edges.tolist() == [[0, 0], [2, 0], [2, 1]]
+
+
+def test_transe_brings_what_an_article_mentions_near():
+    articles = [(f"t{number}", []) for number in range(40)]
+    edges = np.array([(number, number % 2) for number in range(40)])  # even articles mention t0, odd ones t1
+    vectors = transe(edges, articles, [title for title, _ in articles], size=8, epochs=1000, seed=1)
+    near = np.linalg.norm(vectors[2::2] - vectors[4], axis=1).mean()
+    assert near < np.linalg.norm(vectors[3::2] - vectors[4], axis=1).mean()
