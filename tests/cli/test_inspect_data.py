@@ -121,7 +121,7 @@ def test_a_step_shows_the_examples_of_its_position_with_and_without_a_checkpoint
     "flags, parts",
     [
         (["--sentence_objective=sop", "--masking=span"], ["A and B swapped"]),
-        (["--sentence_objective=none", "--masking=segmented"], ["one segment"]),
+        pytest.param(["--sentence_objective=none", "--masking=segmented"], ["one segment"], marks=pytest.mark.slow),
         (
             [
                 "--masking=lexicon",

@@ -40,6 +40,7 @@ def row(ids):
     return {"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0}
 
 
+@pytest.mark.slow
 def test_the_export_of_one_direction_continues_and_scores_texts(tmp_path):
     model, written = exported(AWD, tmp_path)
     assert [path.removeprefix(str(tmp_path)) for path in written] == ["/lstm/1", "/lstm_ids/1", "/lstm_preprocess/1"]

@@ -261,6 +261,7 @@ def test_a_finished_run_scores_and_answers_without_its_translation_run(tagger, t
     assert load_pretrained(tagger, allow_missing=("pooler", "masked_lm", "next_sentence")).config.num_hidden_layers == 0
 
 
+@pytest.mark.slow
 def test_an_export_answers_the_same_in_a_process_without_this_package(tagger, tmp_path):
     raw, _ = export_finetuned(tagger, str(tmp_path / "export"))
     texts, run = ["the day was warm and so grim", "a very dull day"], FinetunedRun(tagger)

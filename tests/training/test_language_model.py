@@ -101,6 +101,7 @@ def test_a_run_with_a_ramp_resumes_bit_for_bit(training_shards, make_workdir):
     assert_same(part, whole)
 
 
+@pytest.mark.slow
 def test_two_replicas_and_parts_of_a_batch_give_the_weights_of_one(training_shards, make_workdir):
     run, weights = dataclasses.replace(EVERY_CAUSAL_STEP, save_checkpoints_steps=STEPS), []
     cases = (
