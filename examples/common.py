@@ -1,15 +1,46 @@
-"""What the examples share: a command in a new process, and the likeliest symbols at a [MASK]."""
+"""What the examples share: commands, settings of a directory, the likeliest symbols at a [MASK], and differences."""
 
+import json
+import os
 import subprocess
 import sys
 
 import numpy as np
+import scipy.stats
 
 
 def run(command, **flags):
     """Runs a command of the package, such as run("learn_vocab", vocab_file="codes.txt")."""
     arguments = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
+
+
+def keep_settings(directory, **settings):
+    """Writes the settings of a program's directory. Ends the program if the directory has others already."""
+    path = f"{directory}/settings.json"
+    os.makedirs(directory, exist_ok=True)
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(settings, file, indent=1)
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    if found != json.loads(json.dumps(settings)):
+        sys.exit(f"{path} has {found}, and this start has {settings}; give another --output_dir")
+
+
+def spread(values, decimals=4):
+    """The mean, with the lowest and the highest of several seeds."""
+    mean, low, high = (f"{value:.{decimals}f}" for value in (np.mean(values), min(values), max(values)))
+    return mean if len(values) == 1 else f"{mean} ({low} to {high})"
+
+
+def difference(one, other, decimals=4):
+    """The difference of two means, with its 95 % interval over seeds (Welch)."""
+    mean = f"{np.mean(one) - np.mean(other):+.{decimals}f}"
+    if min(len(one), len(other)) < 2 or np.ptp(one) + np.ptp(other) == 0:
+        return mean
+    low, high = scipy.stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    return f"{mean} ({low:+.{decimals}f} to {high:+.{decimals}f})"
 
 
 def likeliest(model, tokenizer, rows, count, number=0):

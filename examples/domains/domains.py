@@ -1,7 +1,7 @@
 """Continues a model on the text of a domain, with and without new words, and scores it there (BioBERT, SciBERT, DAPT).
 
 python -m examples.domains.domains --init_checkpoint=RUN --input_files=medquad.jsonl --text_field=answer \\
-    --ner_dir=scibert/ner --output_dir=runs/domains
+    --general_files='enwiki/*/*' --ner_dir=scibert/ner --output_dir=runs/domains
 
 RUN is a work directory of `pretrain`, or a folder that `convert --to=workdir` wrote. --ner_dir has a folder for each
 task, with train.txt, dev.txt and test.txt in CoNLL columns.
@@ -10,20 +10,29 @@ task, with train.txt, dev.txt and test.txt in CoNLL columns.
 import json
 import os
 
-import numpy as np
-import scipy.stats
 from absl import app, flags
 
-from examples.common import run
+from examples.common import difference, keep_settings, run, spread
 from keras_bert_app import BertConfig, finetune
 
-KINDS = ("the model as it was", "after the domain's text", "after the domain's text, with new words")
+KINDS = (
+    "the model as it was",
+    "after more general text",
+    "after the domain's text",
+    "after the domain's text, with new words",
+)
+FINETUNING = {"num_train_epochs": 3, "bias_correction": True, "learning_rate": 1e-4}
 
 
-def main(directory, init_checkpoint, input_files, text_field, ner_dir, steps=1000, num_seeds=3, num_words=1000):
-    os.makedirs(directory, exist_ok=True)
-    text = {"input_files": input_files, "text_field": text_field}
-    starts = {KINDS[1]: init_checkpoint, KINDS[2]: with_new_words(directory, init_checkpoint, text, num_words)}
+def main(
+    directory, init_checkpoint, input_files, text_field, general_files, ner_dir, steps=1000, num_seeds=3, num_words=1000
+):
+    text, general = {"input_files": input_files, "text_field": text_field}, {"input_files": general_files}
+    settings = {"init_checkpoint": init_checkpoint, "ner_dir": ner_dir, "steps": steps, "num_words": num_words}
+    keep_settings(directory, general_files=general_files, **text, **settings)
+    with_words = with_new_words(directory, init_checkpoint, text, num_words)
+    starts = {KINDS[1]: (init_checkpoint, general), KINDS[2]: (init_checkpoint, text), KINDS[3]: (with_words, text)}
+    objective = sentence_objective(init_checkpoint)
     tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
     results = {task: {kind: [] for kind in KINDS} for task in tasks}
     for seed in range(1, num_seeds + 1):
@@ -31,7 +40,7 @@ def main(directory, init_checkpoint, input_files, text_field, ner_dir, steps=100
             model = init_checkpoint
             if kind in starts:
                 model = f"{directory}/domain-{number}-{seed}"
-                pretrain(model, starts[kind], text, steps, seed)
+                pretrain(model, *starts[kind], objective, steps, seed)
             for task in tasks:
                 folder, workdir = f"{ner_dir}/{task}", f"{directory}/{task}-{number}-{seed}"
                 # dev chooses the weights, and the test is scored once.
@@ -43,7 +52,10 @@ def main(directory, init_checkpoint, input_files, text_field, ner_dir, steps=100
     print("\n".join(table(results)))
 
 
-FINETUNING = {"num_train_epochs": 5, "bias_correction": True, "learning_rate": 1e-4}
+def sentence_objective(workdir):
+    """The second objective of a model's pre-training, which the further training keeps."""
+    with open(f"{workdir}/config.json", encoding="utf-8") as file:
+        return json.load(file).get("pretraining", {}).get("sentence_objective", "nsp")
 
 
 def with_new_words(directory, init_checkpoint, text, num_words):
@@ -57,20 +69,22 @@ def with_new_words(directory, init_checkpoint, text, num_words):
             num_words=num_words,
             output_file=vocab_file,
             words_file=f"{directory}/new_words.tsv",
+            overwrite=True,
             **text,
         )
-    if not os.path.exists(model):
+    if not os.path.exists(f"{model}/config.json"):
         run("convert", input=init_checkpoint, vocab_file=vocab_file, to="workdir", output=model)
     return model
 
 
-def pretrain(workdir, start, text, steps, seed):
-    """Continues a model on the text with the recipe `domain`, or resumes this run."""
+def pretrain(workdir, start, text, objective, steps, seed):
+    """Continues a model on a text with the recipe `domain`, or resumes this run."""
     run(
         "pretrain",
         workdir=workdir,
         recipe="domain",
         init_checkpoint=start,
+        sentence_objective=objective,
         num_train_steps=steps,
         num_warmup_steps=steps // 10,
         global_batch_size=32,
@@ -87,20 +101,10 @@ def table(results):
     yield "|---" * (len(results) + 1) + "|"
     yield "| each word's most frequent tag | " + " | ".join(f"{r['baseline'][0]:.4f}" for r in results.values()) + " |"
     for kind in KINDS:
-        cells = [f"{np.mean(r[kind]):.4f} ({min(r[kind]):.4f} to {max(r[kind]):.4f})" for r in results.values()]
-        yield f"| {kind} | {' | '.join(cells)} |"
-    for one, other in ((1, 0), (2, 0), (2, 1)):
+        yield f"| {kind} | {' | '.join(spread(scores[kind]) for scores in results.values())} |"
+    for one, other in ((1, 0), (2, 0), (2, 1), (3, 2)):
         cells = [difference(scores[KINDS[one]], scores[KINDS[other]]) for scores in results.values()]
         yield f"| {KINDS[one]}, minus {KINDS[other]} | {' | '.join(cells)} |"
-
-
-def difference(one, other):
-    """The difference of two means, with its 95 % interval over seeds (Welch)."""
-    mean = f"{np.mean(one) - np.mean(other):+.4f}"
-    if len(one) < 2:
-        return mean
-    low, high = scipy.stats.ttest_ind(one, other, equal_var=False).confidence_interval()
-    return f"{mean} ({low:+.4f} to {high:+.4f})"
 
 
 if __name__ == "__main__":
@@ -108,10 +112,12 @@ if __name__ == "__main__":
     flags.DEFINE_string("init_checkpoint", None, "The work directory of a model.", required=True)
     flags.DEFINE_string("input_files", None, "Text of the domain.", required=True)
     flags.DEFINE_string("text_field", "text", "The field of JSON lines with the text.")
+    flags.DEFINE_string("general_files", None, "General text, for comparison.", required=True)
     flags.DEFINE_string("ner_dir", None, "Folder with a folder for each task of named entities.", required=True)
     flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
     flags.DEFINE_integer("num_words", 1000, "New words.")
     given = flags.FLAGS
-    names = ("init_checkpoint", "input_files", "text_field", "ner_dir", "steps", "num_seeds", "num_words")
+    names = ("init_checkpoint", "input_files", "text_field", "general_files", "ner_dir")
+    names += ("steps", "num_seeds", "num_words")
     app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))

@@ -1,22 +1,24 @@
 """Entities of an encyclopedia: titles of articles, where texts mention them, and vectors of the graph of mentions."""
 
 import glob
+import html
 import re
 
 import numpy as np
 
 _ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n(.*?)</doc>', re.DOTALL)
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
-_LONGEST = 5  # words of a title
+_LONGEST, _FEWEST = 5, 5  # most words of a title; fewest words of a line that is no heading
 
 
 def read_articles(wiki):
-    """[(title, lines)] of the files of wikiextractor. "Grabowo (village)" is Grabowo."""
+    """[(title, lines)] of the files of wikiextractor, without headings."""
     found = []
     for path in sorted(glob.glob(wiki)):
         with open(path, encoding="utf-8") as file:
             for title, text in _ARTICLE.findall(file.read()):
-                found.append((title.partition(" (")[0], [line for line in text.splitlines() if line.strip()]))
+                lines = [html.unescape(line) for line in text.splitlines()]
+                found.append((html.unescape(title), [line for line in lines if len(_WORD.findall(line)) >= _FEWEST]))
     return found
 
 
@@ -36,8 +38,12 @@ def mentions(text, names):
 
 
 def graph(articles, least=2):
-    """(entities, edges): titles that `least` other articles mention, and (article's number, entity's number)."""
-    titles = {title for title, _ in articles if title[:1].isupper() and len(_WORD.findall(title)) <= _LONGEST}
+    """(entities, edges): titles that `least` other articles mention, and (article's number, entity's number).
+
+    Titles with a bracket, such as "You (song)", are left out: most texts with this word mean another thing.
+    """
+    titles = {title for title, _ in articles if title[:1].isupper() and "(" not in title}
+    titles = {title for title in titles if len(_WORD.findall(title)) <= _LONGEST}
     of_article = [{name for line in lines for _, _, name in mentions(line, titles)} - {own} for own, lines in articles]
     counts = {}
     for names in of_article:

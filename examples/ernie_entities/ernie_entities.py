@@ -13,7 +13,7 @@ import random
 import numpy as np
 from absl import app, flags
 
-from examples.common import run
+from examples.common import keep_settings, run, spread
 from examples.ernie_entities.entities import graph, read_articles, transe
 from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
 from examples.relations.relations import macro_f1, read
@@ -21,16 +21,18 @@ from keras_bert_app import FinetunedRun, finetune, load_pretrained
 from pipelines import BertTokenizer
 
 _SIZE, _LENGTH = 64, 128  # numbers of a vector of TransE; symbols of a row
-# Whether entities stand in the text, and whether their vectors come from the graph.
+# Whether entities stand in the text, and the file of their vectors. With a file, the vectors are not trained. The third
+# kind has the vectors of the fourth one, but each entity has that of another one.
 KINDS = {
-    "text alone": (False, False),
-    "entities, own vectors": (True, False),
-    "entities, vectors of TransE": (True, True),
+    "text alone": (False, ""),
+    "entities, own vectors": (True, ""),
+    "entities, vectors of other entities": (True, "shuffled.txt"),
+    "entities, vectors of TransE": (True, "vectors.txt"),
 }
 
 
 def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini"):
-    os.makedirs(directory, exist_ok=True)
+    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size)
     articles = read_articles(wiki)
     training = [article for number, article in enumerate(articles) if number % 20]
     held_out = articles[::20]
@@ -40,10 +42,10 @@ def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=200
     write_inputs(directory, writer, training, entities, edges, semeval_dir)
     hidden = drawn_mentions(held_out, writer, num_mentions)
     scores = {kind: {"words": [], "relations": []} for kind in KINDS}
-    for number, (kind, (has_entities, has_graph)) in enumerate(KINDS.items()):
+    for number, (kind, (has_entities, vectors)) in enumerate(KINDS.items()):
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
-            pretrain(directory, model, has_entities, has_graph, size, steps, seed)
+            pretrain(directory, model, has_entities, vectors, size, steps, seed)
             scores[kind]["words"].append(right_words(model, hidden, has_entities))
             scores[kind]["relations"].append(relations(directory, model, has_entities, semeval_dir, seed))
     report(directory, scores, hidden)
@@ -69,6 +71,7 @@ def write_inputs(directory, writer, training, entities, edges, semeval_dir):
             tokenizer="symbols",
             input_files=f"{directory}/{name}.txt",
             vocab_file=f"{directory}/{name}.vocab",
+            overwrite=True,
         )
     for part in ("train", "test"):
         parts, labels = read(f"{semeval_dir}/{part}.tsv")
@@ -81,9 +84,12 @@ def write_inputs(directory, writer, training, entities, edges, semeval_dir):
         count = sum(any(map(is_entity, symbols)) for symbols, _ in rows)
         print(f"{part}: {count:,} of {len(rows):,} sentences of SemEval mention an entity")
     vectors = transe(edges, training, entities, _SIZE, epochs=50, seed=0)
-    with open(f"{directory}/vectors.txt", "w", encoding="utf-8") as file:
-        for entity, vector in zip(entities, vectors, strict=True):
-            file.write(f"{symbol_of(entity)} {' '.join(f'{value:.5f}' for value in vector)}\n")
+    shuffled = np.random.default_rng(1).permutation(len(entities))
+    for name, rows in (("shuffled.txt", vectors[shuffled]), ("vectors.txt", vectors)):
+        with open(f"{directory}/{name}.part", "w", encoding="utf-8") as file:
+            for entity, vector in zip(entities, rows, strict=True):
+                file.write(f"{symbol_of(entity)} {' '.join(f'{value:.5f}' for value in vector)}\n")
+        os.replace(f"{directory}/{name}.part", f"{directory}/{name}")
 
 
 def drawn_mentions(held_out, writer, most):
@@ -103,7 +109,7 @@ def drawn_mentions(held_out, writer, most):
     return random.Random(0).sample(found, min(most, len(found)))
 
 
-def pretrain(directory, workdir, has_entities, has_graph, size, steps, seed):
+def pretrain(directory, workdir, has_entities, vectors, size, steps, seed):
     """Trains a masked language model, or resumes it. With entities, their symbols are hidden and predicted, too."""
     name = "with" if has_entities else "without"
     run(
@@ -127,12 +133,12 @@ def pretrain(directory, workdir, has_entities, has_graph, size, steps, seed):
         num_warmup_steps=steps // 16,
         save_checkpoints_steps=max(steps // 8, 1),
         seed=seed,
-        **({"given_vectors": f"{directory}/vectors.txt"} if has_graph else {}),
+        **({"given_vectors": f"{directory}/{vectors}"} if vectors else {}),
     )
 
 
 def right_words(workdir, hidden, has_entities):
-    """The share of mentions whose pieces are all found. The mention and its entity are hidden."""
+    """The share of mentions whose pieces are all found. They are hidden, and the symbol of their entity is left out."""
     model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
     vocabulary, right = np.array(tokenizer.vocabulary), []
@@ -140,14 +146,15 @@ def right_words(workdir, hidden, has_entities):
         batch = hidden[start : start + 64]
         texts = []
         for symbols, places in batch:
-            shown = [(s, "[MASK]" if place in places else s) for place, s in enumerate(symbols)]
+            shown = [(s, "[MASK]" if place in places else s) for place, s in enumerate(symbols) if place != places[-1]]
             texts.append(" ".join(new for old, new in shown if has_entities or not is_entity(old)))
         rows = tokenizer.pack(texts, seq_length=_LENGTH)
-        logits = model(rows)["mlm_logits"].numpy()
-        for row, ids, (symbols, places) in zip(logits, rows["input_word_ids"].numpy(), batch, strict=True):
-            pieces = [symbols[place] for place in places[:-1]]
-            masks = np.flatnonzero(ids == tokenizer.mask_id)[: len(pieces)]
-            right.append(vocabulary[row[masks].argmax(axis=1)].tolist() == pieces)
+        masks = [np.flatnonzero(ids == tokenizer.mask_id) for ids in rows["input_word_ids"].numpy()]
+        most = max(map(len, masks))
+        at = np.array([np.pad(row, (0, most - len(row))) for row in masks], np.int32)
+        best = model({**rows, "masked_lm_positions": at})["mlm_logits"].numpy().argmax(axis=2)
+        for row, (symbols, places) in zip(best, batch, strict=True):
+            right.append(vocabulary[row[: len(places) - 1]].tolist() == [symbols[place] for place in places[:-1]])
     return float(np.mean(right))
 
 
@@ -167,8 +174,7 @@ def report(directory, scores, hidden):
     print("\n| pre-training | hidden mention, all pieces right | relations, macro-F1 |\n|---|---|---|")
     print(f"| the most frequent mention | {frequent:.4f} | |")
     for kind, figures in scores.items():
-        cells = [f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})" for values in figures.values()]
-        print(f"| {kind} | {' | '.join(cells)} |")
+        print(f"| {kind} | {' | '.join(map(spread, figures.values()))} |")
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump({**scores, "most frequent mention": frequent}, file, indent=1)
 

@@ -19,6 +19,8 @@ class Writer:
             run("learn_vocab", input_files=text, vocab_file=vocab_file, vocab_size=8000)
         self.tokenizer = BertTokenizer(vocab_file)
         self.entities = set(entities)
+        # A symbol must not begin with ##.
+        self.pieces = [piece.replace("##", "+", 1) if piece[2:] else piece for piece in self.tokenizer.vocabulary]
 
     def symbols(self, lines, own=""):
         """[(symbols, is part of a mention)] of each line. An article does not mention its own title."""
@@ -30,7 +32,7 @@ class Writer:
                 while found and found[0][1] <= begin:
                     found.pop(0)
                 inside = bool(found) and begin >= found[0][0] and stop <= found[0][1]
-                written.append(self.tokenizer.vocabulary[id])
+                written.append(self.pieces[id])
                 is_mention.append(inside)
                 if inside and stop == found[0][1]:
                     written.append(symbol_of(found.pop(0)[2]))

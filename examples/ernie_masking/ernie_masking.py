@@ -9,56 +9,57 @@ Entities are titles of articles. --sentiment_dir has train.tsv, dev.tsv and test
 """
 
 import collections
-import glob
 import json
 import os
-import random
 import re
 import sys
 
 import numpy as np
 from absl import app, flags
 
-from examples.common import run
+from examples.common import keep_settings, run, spread
+from examples.ernie_masking.hidden_titles import (
+    LONGEST,
+    constant,
+    drawn_mentions,
+    intervals,
+    read_articles,
+    right_shares,
+)
 from keras_bert_app import finetune, load_pretrained
 from pipelines import BertTokenizer
 
-_ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n(.*?)</doc>', re.DOTALL)
 _CHINESE = re.compile(r"[\u4e00-\u9fff]{2,10}")
-_LONGEST, _LENGTH = 10, 128
+_LENGTH = 128
 KINDS = ("characters", "words", "words and entities")
 
 
 def main(
     directory, wiki, sentiment_dir, entities_dir, words_file="", steps=4000, num_seeds=3, num_mentions=2000, size="mini"
 ):
-    os.makedirs(directory, exist_ok=True)
+    keep_settings(directory, wiki=wiki, words_file=words_file, steps=steps, size=size, sentiment_dir=sentiment_dir)
     articles = read_articles(wiki)
-    held_out, training = articles[::20], [article for number, article in enumerate(articles) if number % 20]
+    held_out, training = articles[::10], [article for number, article in enumerate(articles) if number % 10]
     titles = {title for title, _ in articles if _CHINESE.fullmatch(title)}
     write_inputs(directory, training, titles, words_file)
     mentions = drawn_mentions(held_out, training, titles, num_mentions)
-    scores = {kind: collections.defaultdict(list) for kind in KINDS}
+    sentiment_dir = without_overlap(directory, sentiment_dir)
+    scores, right = {kind: collections.defaultdict(list) for kind in KINDS}, {kind: [] for kind in KINDS}
     for number, kind in enumerate(KINDS):
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
             pretrain(directory, model, number, size, steps, seed)
-            exact, single = cloze(model, mentions)
+            answers = cloze(model, mentions)
+            right[kind].append(
+                [list(name) == answer for (_, _, name, _), answer in zip(mentions, answers, strict=True)]
+            )
+            exact, single = right_shares([name for _, _, name, _ in mentions], answers)
             scores[kind]["hidden entity, whole"].append(exact)
             scores[kind]["hidden entity, characters"].append(single)
             for name, done in tasks(model, sentiment_dir, entities_dir, seed):
                 scores[kind][name].append(done["reported"]["score"])
                 scores[kind][f"baseline of {name}"] = [done["baseline"]["score"]]
-    report(directory, scores, constant(mentions))
-
-
-def read_articles(wiki):
-    """[(title, text)] of the files."""
-    found = []
-    for path in sorted(glob.glob(wiki)):
-        with open(path, encoding="utf-8") as file:
-            found += _ARTICLE.findall(file.read())
-    return found
+    report(directory, scores, constant(mentions), intervals(KINDS, right, [number for number, *_ in mentions]))
 
 
 def words_of(training, words_file):
@@ -87,66 +88,46 @@ def write_inputs(directory, training, titles, words_file):
     run("learn_vocab", input_files=f"{directory}/training.jsonl", vocab_file=f"{directory}/vocab.txt", vocab_size=8000)
 
 
-def occurrences(text, names):
-    """Yields (start, name) of the longest names in a text, from the left."""
-    start = 0
-    while start < len(text):
-        lengths = range(min(_LONGEST, len(text) - start), 1, -1)
-        name = next((text[start : start + n] for n in lengths if text[start : start + n] in names), "")
-        if name:
-            yield start, name
-        start += len(name) or 1
-
-
-def drawn_mentions(held_out, training, titles, most):
-    """[(text before, title, text after)] in articles that training lacks, of titles that training has 5 times."""
-    counts = collections.Counter(name for _, text in training for _, name in occurrences(text, titles))
-    found = []
-    for own_title, text in held_out:
-        for line in text.splitlines():
-            for start, name in occurrences(line, titles):
-                if counts[name] >= 5 and name != own_title:
-                    after = start + len(name)
-                    found.append((line[max(0, start - 50) : start], name, line[after : after + 50]))
-    return random.Random(0).sample(found, min(most, len(found)))
-
-
-def constant(mentions):
-    """(share of mentions, share of their characters) that the most frequent title of each length gets right."""
-    by_length = collections.defaultdict(collections.Counter)
-    for _, name, _ in mentions:
-        by_length[len(name)][name] += 1
-    best = {length: counts.most_common(1)[0][0] for length, counts in by_length.items()}
-    return right_shares([name for _, name, _ in mentions], [best[len(name)] for _, name, _ in mentions])
-
-
-def right_shares(names, answers):
-    """(share of names that are answered, share of their characters that are answered)."""
-    single = [a == b for name, answer in zip(names, answers, strict=True) for a, b in zip(name, answer, strict=True)]
-    return float(np.mean([a == b for a, b in zip(names, answers, strict=True)])), float(np.mean(single))
+def without_overlap(directory, sentiment_dir):
+    """Copies the texts about sentiment, without texts of dev and test that are in train too, or in both."""
+    seen, counts = set(), []
+    os.makedirs(f"{directory}/sentiment", exist_ok=True)
+    for part in ("test", "dev", "train"):
+        with open(f"{sentiment_dir}/{part}.tsv", encoding="utf-8") as file:
+            head, *lines = file.read().splitlines()
+        kept = [line for line in lines if "".join(line.split()[1:]) not in seen]
+        seen |= {"".join(line.split()[1:]) for line in lines}
+        counts.append(f"{len(lines) - len(kept)} of {len(lines)} from {part}")
+        with open(f"{directory}/sentiment/{part}.tsv", "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in [head, *kept])
+    print(f"left out texts that occur in another part, too: {', '.join(counts)}")
+    return f"{directory}/sentiment"
 
 
 def cloze(workdir, mentions):
-    """The shares of right answers where all characters of a title are hidden; see right_shares."""
+    """The characters that a model puts in the place of each hidden title."""
     model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
     pieces, answers = np.array(tokenizer.vocabulary), []
     for start in range(0, len(mentions), 64):
-        texts = [f"{a}{'[MASK]' * len(name)}{b}" for a, name, b in mentions[start : start + 64]]
+        texts = [f"{a}{'[MASK]' * len(name)}{b}" for _, a, name, b in mentions[start : start + 64]]
         rows = tokenizer.pack(texts, seq_length=_LENGTH)
         is_mask = rows["input_word_ids"].numpy() == tokenizer.mask_id
-        places = np.zeros((len(texts), _LONGEST), np.int32)
+        places = np.zeros((len(texts), LONGEST), np.int32)
         for place, row in zip(places, is_mask, strict=True):
             place[: row.sum()] = np.flatnonzero(row)
         best = model({**rows, "masked_lm_positions": places})["mlm_logits"].numpy().argmax(axis=2)
-        for ids, (_, name, _) in zip(best, mentions[start : start + 64], strict=True):
+        for ids, (_, _, name, _) in zip(best, mentions[start : start + 64], strict=True):
             answers.append([pieces[id] for id in ids[: len(name)]])
-    return right_shares([list(name) for _, name, _ in mentions], answers)
+    return answers
 
 
 def pretrain(directory, workdir, number, size, steps, seed):
     """Trains a masked language model, or resumes it. Only the units that are hidden as a whole differ."""
-    masking = {"masking": "lexicon", "lexicon_file": f"{directory}/units-{number}.txt"} if number else {}
+    # Whole words of Chinese text are single characters. Latin words are hidden as a whole, as with a lexicon.
+    masking = {"masking": "whole_word"}
+    if number:
+        masking = {"masking": "lexicon", "lexicon_file": f"{directory}/units-{number}.txt"}
     run(
         "pretrain",
         workdir=workdir,
@@ -179,14 +160,14 @@ def tasks(model, sentiment_dir, entities_dir, seed):
     yield "entity F1", finetune(f"{model}-entities", "ner", entities_dir, model, **settings)
 
 
-def report(directory, scores, constants):
+def report(directory, scores, constants, lines):
     columns = [name for name in scores[KINDS[0]] if not name.startswith("baseline")]
     print(f"\n| what is hidden in pre-training | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
     baselines = [*constants, *(scores[KINDS[0]][f"baseline of {name}"][0] for name in columns[2:])]
     print(f"| no model | {' | '.join(f'{value:.4f}' for value in baselines)} |")
     for kind, figures in scores.items():
-        cells = [f"{np.mean(figures[n]):.4f} ({min(figures[n]):.4f} to {max(figures[n]):.4f})" for n in columns]
-        print(f"| {kind} | {' | '.join(cells)} |")
+        print(f"| {kind} | {' | '.join(spread(figures[name]) for name in columns)} |")
+    print("\n".join(lines))
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump({**scores, "no model": baselines}, file, indent=1)
 

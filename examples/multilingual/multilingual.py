@@ -3,8 +3,8 @@
 python -m examples.multilingual.multilingual --english='en/*' --chinese='zh/*' --tagging_dir=EWT \\
     --treebanks=zh_gsdsimp-ud-test.conllu,de_gsd-ud-test.conllu --parallel=xquad.en.json,xquad.zh.json,xquad.de.json
 
-EWT has en_ewt-ud-train.conllu and en_ewt-ud-dev.conllu. The files of --parallel are XQuAD, whose paragraphs are
-translations of each other.
+EWT has en_ewt-ud-train.conllu, en_ewt-ud-dev.conllu and en_ewt-ud-test.conllu. The files of --parallel are XQuAD: their
+paragraphs are translations of each other.
 """
 
 import collections
@@ -14,23 +14,25 @@ import os
 import numpy as np
 from absl import app, flags
 
-from examples.common import run
+from examples.common import keep_settings, run, spread
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 
+_LENGTH = 64  # pieces of a row; pre-training knows no further positions
 # Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
 KINDS = {"English only": None, "both, exponent 1": 1.0, "both, exponent 0.7": 0.7, "both, exponent 0.5": 0.5}
 
 
 def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=4000, num_seeds=3, size="mini"):
-    os.makedirs(directory, exist_ok=True)
+    texts = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir}
+    keep_settings(directory, steps=steps, size=size, **texts)
     vocab_file = f"{directory}/vocab.txt"
     if not os.path.exists(vocab_file):
         inputs = f"{english},{chinese}"
         run("learn_vocab", input_files=inputs, vocab_file=vocab_file, vocab_size=12_000, do_lower_case=False)
     for language, files in (("en", english), ("zh", chinese)):
-        if not os.path.exists(f"{directory}/{language}"):
+        if not os.path.exists(f"{directory}/{language}/manifest.json"):
             run("prepare_corpus", input_files=files, output_dir=f"{directory}/{language}")
-    files = [f"{tagging_dir}/en_ewt-ud-dev.conllu", *treebanks]
+    files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
     texts = [paragraphs(path) for path in parallel]
     results = {}
     for number, (kind, exponent) in enumerate(KINDS.items()):
@@ -38,7 +40,7 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
         for seed in range(1, num_seeds + 1):
             model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
             pretrain(directory, model, exponent, size, steps, seed)
-            finetune(tagger, "pos", tagging_dir, model, seed=seed, bias_correction=True, max_seq_length=64)
+            finetune(tagger, "pos", tagging_dir, model, seed=seed, bias_correction=True, max_seq_length=_LENGTH)
             accuracy, constant = zip(*(accuracies(tagger, path) for path in files), strict=True)
             results[kind]["accuracy"].append(accuracy)
             layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
@@ -63,7 +65,7 @@ def pretrain(directory, workdir, exponent, size, steps, seed):
         sentence_objective="none",
         masked_lm_prob=0.25,
         short_seq_prob=0,
-        max_seq_length=64,
+        max_seq_length=_LENGTH,
         global_batch_size=64,
         optimizer="muon",
         learning_rate=3e-3,
@@ -94,9 +96,9 @@ def accuracies(tagger, path):
 def agreement(model, layer, texts):
     """For each language after the first: how often the nearest paragraph of the first language is the translation.
 
-    Vectors are means over the pieces, minus the mean of the language, as in Pires et al. 2019.
+    Vectors are means over the first pieces, minus the mean of the language, as in Pires et al. 2019.
     """
-    embed = load_embedder(model, layer=layer)
+    embed = load_embedder(model, layer=layer, max_seq_length=_LENGTH)
     vectors = [embed(paragraphs) for paragraphs in texts]
     vectors = [rows - rows.mean(axis=0) for rows in vectors]
     first, *others = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in vectors)
@@ -107,7 +109,7 @@ def tables(results, files, parallel):
     """Yields the accuracies on each treebank, and the agreement of each layer."""
     yield f"\n| share of right tags | {' | '.join(map(os.path.basename, files))} |\n|{'---|' * (len(files) + 1)}"
     for kind, figures in results.items():
-        yield f"| {kind} | {' | '.join(spread(column) for column in zip(*figures['accuracy'], strict=True))} |"
+        yield f"| {kind} | {' | '.join(spread(column, 3) for column in zip(*figures['accuracy'], strict=True))} |"
     for number, path in enumerate(parallel[1:]):
         rows = {
             kind: np.array(figures["agreement"])[:, :, number]
@@ -118,13 +120,7 @@ def tables(results, files, parallel):
         head = [f"{os.path.basename(path)}: the nearest is the translation", *(f"layer {layer}" for layer in layers)]
         yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
         for kind, shares in rows.items():
-            yield f"| {kind} | {' | '.join(spread(column) for column in shares.T)} |"
-
-
-def spread(values):
-    """The mean, with the lowest and the highest of several seeds."""
-    one = f"{np.mean(values):.3f}"
-    return one if len(values) == 1 else f"{one} ({min(values):.3f} to {max(values):.3f})"
+            yield f"| {kind} | {' | '.join(spread(column, 3) for column in shares.T)} |"
 
 
 if __name__ == "__main__":

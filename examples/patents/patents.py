@@ -16,29 +16,36 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
+from examples.common import keep_settings, spread
 from keras_bert_app import FinetunedRun, finetune
 
 _TREE = pathlib.Path(__file__).with_name("tree.txt")
+FREQUENT = "the most frequent ones"
 _BANDS = ((1, 9), (10, 49), (50, 199), (200, None))  # numbers of training documents
 
 
 def main(directory, data_dir, init_checkpoint, num_seeds=3, **settings):
+    keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, **settings)
+    settings["test_file"] = f"{data_dir}/reut2-*.sgm"  # all of dev then chooses the weights
     finetune(f"{directory}/run", "reuters", data_dir, init_checkpoint, num_seeds=num_seeds, **settings)
     seeds = sorted(pathlib.Path(directory, "run").glob("seed-*")) or [pathlib.Path(directory, "run")]
     answers = []
     for seed in seeds:
         run = FinetunedRun(str(seed))
-        _, test, _, predictions = run.evaluate(run.task.path(data_dir, "test"), split="test")
+        _, test, _, predictions = run.evaluate(settings["test_file"], split="test")
         answers.append(np.array([list(prediction["probabilities"].values()) for prediction in predictions]))
     topics = run.labels
     train = [document for split in ("train", "dev") for document in run.task.read_split(data_dir, split, run.run)]
     is_of_train, is_of_test = one_hot(train, topics), one_hot(test, topics)
-    scores = {"most frequent topics": [np.tile(is_of_train.sum(axis=0), (len(test), 1))]}
+    scores = {FREQUENT: [np.tile(is_of_train.sum(axis=0), (len(test), 1))]}
     scores["logistic regression over TF-IDF"] = [linear(train, is_of_train, test)]
     scores["BERT"] = answers
-    results = {"topics": of_level(scores, is_of_test, [[topic] for topic in topics], topics)}
-    for level in (3, 2, 1):
-        results[f"groups of level {level}"] = of_level(scores, is_of_test, groups(topics, level), topics)
+    levels = {"topics": [[topic] for topic in topics]}
+    levels |= {f"groups of level {level}": groups(topics, level) for level in (3, 2, 1)}
+    results = {
+        name: of_level(scores, is_of_train, is_of_test, [[topics.index(topic) for topic in group] for group in members])
+        for name, members in levels.items()
+    }
     results["recall of 3, by training documents"] = by_frequency(scores, is_of_train, is_of_test)
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
@@ -71,15 +78,20 @@ def groups(topics, level):
     return list(members.values())
 
 
-def of_level(scores, is_right, members, topics):
-    """Name -> [seeds, 3 x 3]: for the best 1, 3 and 5 groups, whether one is right, and precision and recall of all."""
-    columns = [[topics.index(topic) for topic in group] for group in members]
-    right = np.array([is_right[:, column].any(axis=1) for column in columns]).T
-    results = {"number": len(members)}
+def of_level(scores, is_of_train, is_of_test, columns):
+    """Name -> [seeds, 3 x 3]: for the best 1, 3 and 5 groups, whether one is right, and precision and recall of all.
+
+    The score of a group is that of its best topic, or the number of its documents for FREQUENT.
+    """
+    of_train, right = (np.array([known[:, c].any(axis=1) for c in columns]).T for known in (is_of_train, is_of_test))
+    results = {"number": len(columns)}
     for name, runs in scores.items():
         results[name] = []
         for shares in runs:
-            best = np.argsort(-np.array([shares[:, column].max(axis=1) for column in columns]).T, kind="stable")
+            of_groups = np.array([shares[:, column].max(axis=1) for column in columns]).T
+            if name == FREQUENT:
+                of_groups = np.tile(of_train.sum(axis=0), (len(right), 1))
+            best = np.argsort(-of_groups, axis=1, kind="stable")
             hits = np.take_along_axis(right, best, axis=1)
             row = []
             for k in (1, 3, 5):
@@ -133,18 +145,12 @@ def tables(results):
             )
             yield "|---" * 10 + "|"
             for name, runs in rows.items():
-                yield f"| {name} | {' | '.join(map(spread, zip(*runs, strict=True)))} |"
+                yield f"| {name} | {' | '.join(spread(column, 3) for column in zip(*runs, strict=True))} |"
         else:
             names = [name for name in next(iter(rows.values())) if name != "number"]
             yield f"\n| {level} | topics | {' | '.join(names)} |\n|{'---|' * (len(names) + 2)}"
             for band, figures in rows.items():
-                yield f"| {band} | {figures['number']} | {' | '.join(spread(figures[name]) for name in names)} |"
-
-
-def spread(values):
-    """The mean, with the lowest and the highest of several seeds."""
-    one = f"{np.mean(values):.3f}"
-    return one if len(values) == 1 else f"{one} ({min(values):.3f} to {max(values):.3f})"
+                yield f"| {band} | {figures['number']} | {' | '.join(spread(figures[name], 3) for name in names)} |"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 python -m examples.relations.relations --init_checkpoint=MODEL --data_dir=SEMEVAL --output_dir=runs/relations
 
-MODEL is any BERT that `convert` reads, with its vocabulary. SEMEVAL has train.tsv and test.tsv of SemEval-2010 Task 8.
+MODEL is a directory with a BERT and its vocab.txt. SEMEVAL has train.tsv and test.tsv of SemEval-2010 Task 8.
 Each line has a relation, a tab, and a sentence with <e1>, </e1>, <e2> and </e2>.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
+from examples.common import keep_settings, spread
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -32,7 +33,8 @@ KINDS = {
 
 
 def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_rate=5e-5, num_seeds=3):
-    os.makedirs(directory, exist_ok=True)
+    settings = {"init_checkpoint": init_checkpoint, "epochs": epochs, "learning_rate": learning_rate}
+    keep_settings(directory, data_dir=data_dir, part=part, **settings)
     tokenizer = BertTokenizer.from_directory(init_checkpoint)
     train, train_names = read(f"{data_dir}/train.tsv")
     if part == "test":
@@ -43,8 +45,7 @@ def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_r
         )
     relations = sorted(set(train_names))
     labels = [relations.index(name) for name in train_names]
-    settings = {"init_checkpoint": init_checkpoint, "epochs": epochs, "learning_rate": learning_rate}
-    done = scores_so_far(f"{directory}/{part}.json", settings)
+    done = scores_so_far(f"{directory}/results.json")
     for kind, (has_markers, reads_nominals) in KINDS.items():
         for seed in range(len(done.setdefault(kind, [])) + 1, num_seeds + 1):
             keras.utils.set_random_seed(seed)
@@ -54,14 +55,14 @@ def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_r
             schedule = keras.optimizers.schedules.PolynomialDecay(learning_rate, steps, end_learning_rate=0.0)
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
-            model.compile(optimizer, loss, metrics=["accuracy"])
+            model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=False)
             print(f"{kind}, seed {seed}: {steps:,} steps", flush=True)
             model.fit(batches, epochs=epochs, verbose=2)
             answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers))]
             done[kind].append(macro_f1(test_names, answers))
             print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]:.4f}", flush=True)
-            with open(f"{directory}/{part}.json", "w", encoding="utf-8") as file:
-                json.dump({"settings": settings, "scores": done}, file, indent=1)
+            with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+                json.dump(done, file, indent=1)
     report(done, train_names, test_names)
 
 
@@ -82,6 +83,8 @@ def read(path):
 def rows(tokenizer, sentences, has_markers):
     """[(ids, 1 at the places of nominal 1, 1 at those of nominal 2)], [S] each. A row is [CLS] a $b$ c #d# e [SEP]."""
     pieces = [tokenizer.tokenize(list(part)).to_list() for part in zip(*sentences, strict=True)]
+    if missing := has_markers and {*"$#"} - {*tokenizer.vocabulary}:
+        sys.exit(f"the vocabulary lacks the markers {' '.join(sorted(missing))}; give another model")
     markers = [tokenizer.vocabulary.index(marker) for marker in "$#"] if has_markers else []
     around = [[], markers[:1], [], markers[1:], []]
     found = []
@@ -164,15 +167,12 @@ def macro_f1(right, given):
     return float(np.mean(scores))
 
 
-def scores_so_far(path, settings):
-    """dict kind -> macro-F1 of each seed. A stopped program continues with the same settings only."""
+def scores_so_far(path):
+    """dict kind -> macro-F1 of each seed."""
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
-    if found["settings"] != settings:
-        sys.exit(f"{path} is of {found['settings']}, and not of {settings}; give another --output_dir")
-    return found["scores"]
+        return json.load(file)
 
 
 def report(done, train_names, test_names):
@@ -181,7 +181,7 @@ def report(done, train_names, test_names):
     print("\n| test | macro-F1 of nine relations |\n|---|---|")
     print(f"| the most frequent relation | {macro_f1(test_names, [frequent] * len(test_names)):.4f} |")
     for kind, scores in done.items():
-        print(f"| {kind} | {np.mean(scores):.4f} ({min(scores):.4f} to {max(scores):.4f}) |")
+        print(f"| {kind} | {spread(scores)} |")
 
 
 if __name__ == "__main__":

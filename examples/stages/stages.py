@@ -7,18 +7,17 @@ the official files.
 """
 
 import json
-import os
 
 import numpy as np
-import scipy.stats
 from absl import app, flags
 
+from examples.common import difference, keep_settings, spread
 from keras_bert_app import FinetunedRun, finetune
 
-# Target task -> (task between pre-training and the target, what finetune reads, what is scored).
+# Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).
 TARGETS = {
-    "rte": ("mrpc", "RTE/train.tsv", ("RTE/dev.tsv", None)),
-    "codah": ("dream", "codah", ("codah/full_data.tsv", "test")),
+    "rte": ("mrpc", "RTE/train.tsv", "RTE/dev.tsv"),
+    "codah": ("dream", "codah", "codah/full_data.tsv"),  # of this file, the part "test"
 }
 FOLDERS = {"mrpc": "MRPC", "dream": "dream"}
 _SETTINGS = {
@@ -26,41 +25,40 @@ _SETTINGS = {
     "rte": {"dev_fraction": 0.1, "num_train_epochs": 4, "bias_correction": True},
     "codah": {"num_train_epochs": 4, "bias_correction": True, "max_seq_length": 64},
     "mrpc": {"num_train_epochs": 3, "bias_correction": True},
-    "dream": {"num_train_epochs": 2, "bias_correction": True, "max_seq_length": 192},
+    "dream": {"num_train_epochs": 1, "bias_correction": True, "max_seq_length": 192},
 }
 KINDS = ("direct", "after another task")
 
 
 def main(directory, data_dir, init_checkpoint, targets=tuple(TARGETS), num_seeds=5, **changes):
+    keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, **changes)
     results = {}
     for target in targets:
-        middle, training, (file, split) = TARGETS[target]
-        first = f"{directory}/{middle}"
-        finetune(first, middle, f"{data_dir}/{FOLDERS[middle]}", init_checkpoint, **(_SETTINGS[middle] | changes))
-        right = []  # of each kind: bool [seeds, examples]
-        for kind, start in zip(KINDS, (init_checkpoint, first), strict=True):
-            workdir = f"{directory}/{target} {kind}"
-            settings = _SETTINGS[target] | changes
-            finetune(workdir, target, f"{data_dir}/{training}", start, num_seeds=num_seeds, **settings)
-            answers = [answered(path, f"{data_dir}/{file}", split) for path in runs_in(workdir)]
-            right.append([[given == label for given, label in zip(*pair, strict=True)] for pair in answers])
-        labels = answers[0][1]
+        middle, training, scored = TARGETS[target]
+        right = {kind: [] for kind in KINDS}  # bool [seeds, examples]
+        for seed in range(1, num_seeds + 1):
+            first = f"{directory}/{middle}/{seed}"
+            run_task(first, middle, f"{data_dir}/{FOLDERS[middle]}", init_checkpoint, seed, changes)
+            for kind, start in zip(KINDS, (init_checkpoint, first), strict=True):
+                workdir, test = f"{directory}/{target} {kind}/{seed}", {"test_file": f"{data_dir}/{scored}"}
+                run_task(workdir, target, f"{data_dir}/{training}", start, seed, changes | test)
+                given, labels = answered(workdir, f"{data_dir}/{scored}")
+                right[kind].append([a == b for a, b in zip(given, labels, strict=True)])
         constant = max(map(labels.count, labels)) / len(labels)
-        results[target] = {"after": middle, "examples": len(labels), "constant answer": constant, **compared(*right)}
-        with open(f"{directory}/results.json", "w", encoding="utf-8") as output:
-            json.dump(results, output, indent=1)
+        figures = compared(*right.values())
+        results[target] = {"after": middle, "examples": len(labels), "constant answer": constant, **figures}
+        with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
     print("\n".join(table(results)))
 
 
-def runs_in(workdir):
-    """The directories of the seeds of a run."""
-    seeds = sorted(name for name in os.listdir(workdir) if name.startswith("seed-"))
-    return [os.path.join(workdir, name) for name in seeds] or [workdir]
+def run_task(workdir, task, data, start, seed, changes):
+    finetune(workdir, task, data, start, seed=seed, **(_SETTINGS[task] | changes))
 
 
-def answered(workdir, path, split):
-    """(answers of a run, labels) of a file."""
-    _, examples, _, predictions = FinetunedRun(workdir).evaluate(path, split=split)
+def answered(workdir, path):
+    """(answers of a run, labels) of the test examples of a file."""
+    _, examples, _, predictions = FinetunedRun(workdir).evaluate(path, split="test")
     return [prediction["label"] for prediction in predictions], [example.label for example in examples]
 
 
@@ -72,28 +70,22 @@ def compared(direct, staged):
         staged: bool [seeds, examples]. The same after another task.
     """
     direct, staged = np.array(direct, float), np.array(staged, float)
-    by_seed = direct.mean(axis=1), staged.mean(axis=1)
-    difference = staged.mean(axis=0) - direct.mean(axis=0)
-    draws = np.random.default_rng(0).integers(0, len(difference), (1000, len(difference)))
-    of_seeds = [np.nan, np.nan]
-    if len(direct) > 1:
-        of_seeds = scipy.stats.ttest_ind(*by_seed[::-1], equal_var=False).confidence_interval()
+    by_example = staged.mean(axis=0) - direct.mean(axis=0)
+    draws = np.random.default_rng(0).integers(0, len(by_example), (1000, len(by_example)))
+    by_seed = [kind.mean(axis=1).tolist() for kind in (direct, staged)]
     return {
-        **{kind: accuracies.tolist() for kind, accuracies in zip(KINDS, by_seed, strict=True)},
-        "difference": float(difference.mean()),
-        "interval over seeds": list(map(float, of_seeds)),
-        "interval over examples": np.percentile(difference[draws].mean(axis=1), [2.5, 97.5]).tolist(),
+        **dict(zip(KINDS, by_seed, strict=True)),
+        "difference": difference(*by_seed[::-1], 3),
+        "interval over examples": np.percentile(by_example[draws].mean(axis=1), [2.5, 97.5]).tolist(),
     }
 
 
 def table(results):
-    yield "\n| accuracy | constant answer | direct | after another task | difference | over seeds | over examples |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "\n| accuracy | constant answer | direct | after another task | difference, over seeds | over examples |"
+    yield "|---|---|---|---|---|---|"
     for target, figures in results.items():
-        cells = [f"{figures['constant answer']:.3f}"]
-        cells += [f"{np.mean(figures[k]):.3f} ({min(figures[k]):.3f} to {max(figures[k]):.3f})" for k in KINDS]
-        cells.append(f"{figures['difference']:+.3f}")
-        cells += ["{:+.3f} to {:+.3f}".format(*figures[f"interval over {what}"]) for what in ("seeds", "examples")]
+        cells = [f"{figures['constant answer']:.3f}", *(spread(figures[kind], 3) for kind in KINDS)]
+        cells += [figures["difference"], "{:+.3f} to {:+.3f}".format(*figures["interval over examples"])]
         yield f"| {target}, {figures['examples']} examples; after {figures['after']} | {' | '.join(cells)} |"
 
 

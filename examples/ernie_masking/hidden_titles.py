@@ -1,0 +1,80 @@
+"""Titles of an encyclopedia in its articles: where they are hidden, and how many of them are filled in."""
+
+import collections
+import glob
+import random
+import re
+
+import numpy as np
+
+LONGEST = 10  # characters of a title
+# wikiextractor writes the title again as the first line of the text, which is left out here.
+_ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n[^\n]*\n(.*?)</doc>', re.DOTALL)
+
+
+def read_articles(wiki):
+    """[(title, text)] of the files."""
+    found = []
+    for path in sorted(glob.glob(wiki)):
+        with open(path, encoding="utf-8") as file:
+            found += _ARTICLE.findall(file.read())
+    return found
+
+
+def occurrences(text, names):
+    """Yields (start, name) of the longest names in a text, from the left."""
+    start = 0
+    while start < len(text):
+        lengths = range(min(LONGEST, len(text) - start), 1, -1)
+        name = next((text[start : start + n] for n in lengths if text[start : start + n] in names), "")
+        if name:
+            yield start, name
+        start += len(name) or 1
+
+
+def drawn_mentions(held_out, training, titles, most):
+    """[(number of the article, text before, title, text after)] in articles that training lacks.
+
+    Five articles of training have the title, and the text around the place does not have it again.
+    """
+    counts = collections.Counter(
+        name for _, text in training for name in {name for _, name in occurrences(text, titles)}
+    )
+    found = []
+    for number, (own_title, text) in enumerate(held_out):
+        for line in text.splitlines():
+            for start, name in occurrences(line, titles):
+                before, after = line[max(0, start - 50) : start], line[start + len(name) :][:50]
+                if counts[name] >= 5 and name != own_title and name not in before + after:
+                    found.append((number, before, name, after))
+    drawn = random.Random(0).sample(found, min(most, len(found)))
+    names, numbers = {name for _, _, name, _ in drawn}, {number for number, *_ in drawn}
+    print(f"{len(drawn):,} hidden titles, {len(names):,} different ones, in {len(numbers):,} articles")
+    return drawn
+
+
+def constant(mentions):
+    """(share of mentions, share of their characters) that the most frequent title of each length gets right."""
+    by_length = collections.defaultdict(collections.Counter)
+    for _, _, name, _ in mentions:
+        by_length[len(name)][name] += 1
+    best = {length: counts.most_common(1)[0][0] for length, counts in by_length.items()}
+    return right_shares([name for _, _, name, _ in mentions], [best[len(name)] for _, _, name, _ in mentions])
+
+
+def right_shares(names, answers):
+    """(share of names that are answered, share of their characters that are answered)."""
+    single = [a == b for name, answer in zip(names, answers, strict=True) for a, b in zip(name, answer, strict=True)]
+    whole = [list(name) == list(answer) for name, answer in zip(names, answers, strict=True)]
+    return float(np.mean(whole)), float(np.mean(single))
+
+
+def intervals(kinds, right, numbers):
+    """Lines with the gain of each kind over the one before: the seeds' mean, 95 % interval over articles."""
+    groups = [np.flatnonzero(np.array(numbers) == number) for number in sorted(set(numbers))]
+    for one, other in zip(kinds[1:], kinds, strict=False):
+        gains = np.mean(right[one], axis=0) - np.mean(right[other], axis=0)
+        draws = np.random.default_rng(0).integers(0, len(groups), (1000, len(groups)))
+        means = [gains[np.concatenate([groups[group] for group in draw])].mean() for draw in draws]
+        low, high = np.percentile(means, [2.5, 97.5])
+        yield f"{one}, minus {other}: whole hidden entities {gains.mean():+.4f} ({low:+.4f} to {high:+.4f})"
