@@ -9,19 +9,22 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling.task_head import Head
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
+from keras_bert_app.modeling.vector_model import VectorHead, VectorModel
 
-TaskHead = Head | Decoder
+TaskHead = Head | Decoder | VectorHead
 
 
 def head_of(values: Mapping[str, Any]) -> TaskHead:
     """Makes the description of a head from its fields, as config.json has them.
 
     Args:
-        values: dict. The fields of a Head or of a Decoder.
+        values: dict. The fields of a Head, of a Decoder or of a VectorHead.
 
     Returns:
-        Head or Decoder.
+        Head, Decoder or VectorHead.
     """
+    if "vector_pooling" in values:
+        return VectorHead(**values)
     return Decoder(**values) if "decoder" in values else Head(**values)
 
 
@@ -30,7 +33,7 @@ def is_same_head(values: Mapping[str, Any], head: TaskHead) -> bool:
 
     Args:
         values: dict. The fields of the first head, as config.json has them.
-        head: Head or Decoder. The second head.
+        head: Head, Decoder or VectorHead. The second head.
     """
     free = ("dropout", "scale", "offset")
     # The config.json of an earlier version lacks the fields that are newer.
@@ -50,12 +53,12 @@ def make_task_model(
     encoder_has_dropout: bool = True,
     passes: int = 1,
     has_language_model: bool = False,
-) -> BertTaskModel | TextToTextModel:
+) -> BertTaskModel | TextToTextModel | VectorModel:
     """Makes the model of a task with random weights.
 
     Args:
         config: BertConfig. The configuration of the encoder.
-        head: Head or Decoder.
+        head: Head, Decoder or VectorHead.
         seed: int. The seed of the initial weights.
         dtype: str. Keras type policy.
         encoder_has_dropout: bool. False for an encoder that is not trained.
@@ -64,4 +67,6 @@ def make_task_model(
     """
     if isinstance(head, Decoder):
         return TextToTextModel(config, head, seed, dtype, encoder_has_dropout)
+    if isinstance(head, VectorHead):
+        return VectorModel(config, head, seed, dtype, encoder_has_dropout)
     return BertTaskModel(config, head, seed, dtype, encoder_has_dropout, passes, has_language_model)

@@ -2,8 +2,9 @@
 
 An objective of the trainer has sum_names, counts(batch), outputs(model, batch, dropout_seed, execution),
 loss_sums(outputs, batch, execution), mean_loss(sums, *counts), metrics(sums) and progress(figures). An objective of
-pre-training also has baselines(vocab_size). PretrainingObjective is the objective of BERT's pre-training. The modules
-language_model_objective and tasks.objectives have the other objectives.
+pre-training also has baselines(vocab_size). If its attribute needs_whole_batch is true, the loss is one of all examples
+of the global batch, and outputs has "vectors" [B, ...]. PretrainingObjective is the objective of BERT's pre-training.
+The modules language_model_objective and tasks.objectives have the other objectives.
 """
 
 import functools

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import Execution
+from keras_bert_app.training.cached_gradients import forward_backward_in_parts
 from keras_bert_app.training.compilation import training_execution
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 from keras_bert_app.training.optimizers.schedules import learning_rate
@@ -194,11 +195,12 @@ def _update(optimizer, run, execution, strategy):
 def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
     """Makes the function (batch, seed, *counts) -> (gradients and new states, sums), compiled as execution says."""
     variables = list(optimizer.variables_by_path.values())
+    if run.gradient_accumulation_steps > 1 and getattr(objective, "needs_whole_batch", False):
+        return _cached_forward_backward(model, optimizer, run, objective, execution)
 
     def forward_backward(batch, seed, *counts):
-        seed = functools.reduce(backend.fold_in, seed, tf.constant([run.seed, _DROPOUT], tf.int64))
         with tf.GradientTape() as tape:
-            outputs = objective.outputs(model, batch, seed if model.has_dropout else None, execution)
+            outputs = objective.outputs(model, batch, _dropout_seed(run, seed, model), execution)
             sums = objective.loss_sums(outputs, batch, execution)
             loss = optimizer.scaled(objective.mean_loss(sums, *counts))
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
@@ -217,6 +219,30 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
     added = [*variables, *([] if carried is None else [carried])]
     zeros = [(variable.shape, variable.dtype) for variable in added] + [((len(objective.sum_names),), tf.float32)]
     return _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if execution.compiles_all else ())
+
+
+def _dropout_seed(run, seed, model):
+    """The seed of dropout from a tuple of numbers, or None for a model without dropout."""
+    seed = functools.reduce(backend.fold_in, seed, tf.constant([run.seed, _DROPOUT], tf.int64))
+    return seed if model.has_dropout else None
+
+
+def _cached_forward_backward(model, optimizer, run, objective, execution):
+    """The function of _forward_backward for an objective whose loss needs the vectors of all parts together."""
+    variables = list(optimizer.variables_by_path.values())
+
+    def forward_backward(batch, seed, *counts):
+        def vectors_of(rows, part):
+            return objective.outputs(model, rows, _dropout_seed(run, (*seed, part), model), execution)["vectors"]
+
+        def loss_of(vectors, batch):
+            sums = objective.loss_sums({"vectors": vectors}, batch, execution)
+            loss = optimizer.scaled(objective.mean_loss(sums, *counts))
+            return loss, tf.stack([sums[name] for name in objective.sum_names])
+
+        return forward_backward_in_parts(vectors_of, loss_of, variables, run.gradient_accumulation_steps)(batch)
+
+    return forward_backward
 
 
 def _filled_up(values, size):

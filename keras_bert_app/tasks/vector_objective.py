@@ -1,0 +1,100 @@
+"""The training objective of sentence vectors: one loss of all vectors of the global batch."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.tasks import vector_losses
+
+CONTRASTIVE, COSENT, COSINE, TRIPLET, SIMCSE = "contrastive", "cosent", "cosine", "triplet", "simcse"
+
+
+class VectorObjective:
+    """A loss of tasks.vector_losses, over the vectors of all replicas and of all parts of their rows.
+
+    Every replica gathers the vectors of all replicas and computes the whole loss. Their sum is the loss times the
+    number of replicas, so each replica divides it by this number.
+
+    Args:
+        loss: str. CONTRASTIVE or SIMCSE (each example has its anchor first, then its own text, then its negatives),
+            COSENT or COSINE (two texts and "scores"), or TRIPLET (one text and "labels").
+        temperature: float. Divides the cosines; not for COSINE and TRIPLET.
+        is_symmetric: bool. Whether each text also looks for its anchor, for CONTRASTIVE and SIMCSE.
+        margin: float. The margin of TRIPLET.
+        sizes: the first so many numbers of the vectors are vectors, too, and all have the same weight (Kusupati et al.
+            2022, Matryoshka representations). () for whole vectors only.
+    """
+
+    sum_names = ("loss_sum", "count", "hits", "examples")
+    needs_whole_batch = True
+
+    def __init__(
+        self, loss: str, temperature: float, is_symmetric: bool = False, margin: float = 0.5, sizes: Sequence[int] = ()
+    ):
+        self.loss, self.temperature, self.is_symmetric, self.margin = loss, temperature, is_symmetric, margin
+        self.sizes = tuple(sizes)
+
+    def counts(self, batch):
+        """[this replica's share of the one loss of the batch], a float32 scalar."""
+        return [tf.constant(1.0 / tf.distribute.get_replica_context().num_replicas_in_sync)]
+
+    def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
+        """The outputs of a VectorModel for loss_sums."""
+        return model(batch, dropout_seed=dropout_seed, execution=execution)
+
+    def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
+        """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
+        values = {"vectors": outputs["vectors"], "has_text": tf.cast(batch["input_mask"][:, :, 0], tf.float32)}
+        values |= {name: batch[name] for name in ("example_weights", "scores", "labels") if name in batch}
+        context = tf.distribute.get_replica_context()
+        share = 1.0 / context.num_replicas_in_sync
+        if context.num_replicas_in_sync > 1:
+            values = context.all_gather(values, axis=0)
+        vectors, sizes = values.pop("vectors"), self.sizes or (None,)
+        losses = [self._loss(tf.math.l2_normalize(vectors[:, :, :size], axis=-1), **values) for size in sizes]
+        loss, hits, examples = (sum(column) / len(sizes) for column in zip(*losses, strict=True))
+        return dict(
+            zip(self.sum_names, (loss * share, tf.constant(share), hits * share, examples * share), strict=True)
+        )
+
+    def _loss(self, vectors, has_text, example_weights, scores=None, labels=None):
+        """(loss of the batch, number of hits, number of examples that can have one)."""
+        weights, first = example_weights, vectors[:, 0]
+        num_examples = tf.reduce_sum(weights)
+        if self.loss == TRIPLET:
+            total, count = vector_losses.batch_hard_triplets(first, labels, weights, self.margin)
+            return total / tf.maximum(count, 1.0), tf.constant(0.0), count
+        if self.loss in (COSENT, COSINE):
+            cosines = tf.reduce_sum(first * vectors[:, 1], axis=-1)
+            if self.loss == COSENT:
+                return vector_losses.cosent(cosines, scores, weights, self.temperature), tf.constant(0.0), num_examples
+            errors = weights * tf.square(cosines - scores)
+            return tf.reduce_sum(errors) / tf.maximum(num_examples, 1.0), tf.constant(0.0), num_examples
+        others = vectors[:, 1:]
+        # The own texts of all examples come first, then their negatives.
+        candidates = tf.reshape(tf.transpose(others, [1, 0, 2]), [-1, vectors.shape[-1]])
+        is_absent = tf.reshape(tf.transpose(has_text[:, 1:] * weights[:, None]), [-1]) == 0
+        own = tf.range(tf.shape(vectors)[0])
+        loss, hits = vector_losses.info_nce(first, candidates, own, weights, self.temperature, is_absent[None, :])
+        if self.is_symmetric:
+            back, _ = vector_losses.info_nce(
+                others[:, 0], first, own, weights, self.temperature, (weights == 0)[None, :]
+            )
+            loss = 0.5 * (loss + back)
+        return loss / tf.maximum(num_examples, 1.0), hits, num_examples
+
+    def mean_loss(self, sums, count):
+        """The loss to minimize, from the sums and the count of the global batch."""
+        return sums["loss_sum"] / tf.maximum(count, 1e-6)
+
+    def metrics(self, sums):
+        """dict of means under their names in metrics.jsonl, from a dict of sums."""
+        figures = {"loss": sums["loss_sum"] / max(sums["count"], 1e-6)}
+        if self.loss in (CONTRASTIVE, SIMCSE):
+            figures["accuracy"] = sums["hits"] / max(sums["examples"], 1.0)
+        return figures
+
+    def progress(self, figures):
+        """The part of the progress line for this objective: how often the own text is the nearest of the batch."""
+        return f"nearest {figures['accuracy']:.3f}" if "accuracy" in figures else ""

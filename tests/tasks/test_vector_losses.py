@@ -1,0 +1,140 @@
+"""The losses of sentence vectors against numbers by hand, and gradients in parts against those of the whole batch."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling.vector_model import VectorHead, VectorModel
+from keras_bert_app.tasks import vector_losses
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, TRIPLET, VectorObjective
+from keras_bert_app.training.cached_gradients import forward_backward_in_parts
+
+ONES = tf.ones([2])
+
+
+def test_info_nce_is_the_cross_entropy_of_the_own_candidate():
+    anchors = tf.constant([[1.0, 0.0], [0.0, 1.0]])
+    candidates = tf.constant([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0]])
+    loss, hits = vector_losses.info_nce(anchors, candidates, tf.constant([0, 1]), ONES, temperature=0.5)
+
+    def cross_entropy(cosines, own):
+        return -cosines[own] / 0.5 + math.log(sum(math.exp(cosine / 0.5) for cosine in cosines))
+
+    assert float(loss) == pytest.approx(cross_entropy([0.6, 0.8, 1.0], 0) + cross_entropy([0.8, 0.6, 0.0], 1), abs=1e-5)
+    assert float(hits) == 0.0
+    excluded = tf.constant([[False, True, True]])
+    loss, hits = vector_losses.info_nce(anchors[:1], candidates, tf.constant([0]), ONES[:1], 0.5, excluded)
+    assert float(loss) == pytest.approx(0.0, abs=1e-6) and float(hits) == 1.0
+
+
+def test_cosent_counts_each_pair_in_the_wrong_order():
+    cosines, scores = tf.constant([0.2, 0.5, 0.9]), tf.constant([3.0, 2.0, 2.0])
+    # Only the first example has a higher score than another one: than both of them.
+    expected = math.log(1 + math.exp((0.5 - 0.2) / 0.1) + math.exp((0.9 - 0.2) / 0.1))
+    assert float(vector_losses.cosent(cosines, scores, tf.ones([3]), 0.1)) == pytest.approx(expected, abs=1e-4)
+    without_third = vector_losses.cosent(cosines, scores, tf.constant([1.0, 1.0, 0.0]), 0.1)
+    assert float(without_third) == pytest.approx(math.log(1 + math.exp(3.0)), abs=1e-4)
+
+
+def test_triplets_take_the_farthest_of_the_same_and_the_nearest_of_another_label():
+    vectors = tf.constant([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0], [6.0, 8.0]])
+    labels = tf.constant([0, 0, 1, 2])
+    loss, count = vector_losses.batch_hard_triplets(vectors, labels, tf.ones([4]), margin=0.5)
+    # From (0, 0): 5 to its own, 1 to the nearest other. From (3, 4): 5 to its own, sqrt(18) to the nearest other.
+    assert float(count) == 2.0 and float(loss) == pytest.approx(4.5 + (5.5 - math.sqrt(18)), abs=1e-5)
+    loss, count = vector_losses.batch_hard_triplets(vectors, labels, tf.constant([1.0, 0.0, 1.0, 1.0]), margin=0.5)
+    assert (float(loss), float(count)) == (0.0, 0.0)  # no example has another one of its label
+
+
+def test_equal_vectors_have_a_finite_gradient():
+    vectors = tf.Variable([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    with tf.GradientTape() as tape:
+        loss, _ = vector_losses.batch_hard_triplets(vectors, tf.constant([0, 0, 1]), tf.ones([3]), 2.0)
+    assert np.isfinite(tape.gradient(loss, vectors).numpy()).all()
+
+
+CONFIG = BertConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=12,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.3,
+)
+
+
+def batch_of(num_examples, group_size, **labels):
+    generator = np.random.default_rng(1)
+    ids = generator.integers(5, 30, (num_examples, group_size, 8)).astype(np.int32)
+    mask = np.ones_like(ids)
+    mask[:, -1, 5:] = 0
+    if group_size > 2:
+        mask[0, 2] = 0  # the first example lacks its negative
+    weights = np.ones(num_examples, np.float32)
+    weights[-1] = 0.0
+    inputs = {"input_word_ids": ids * mask, "input_mask": mask, "input_type_ids": 0 * ids}
+    return {name: tf.constant(values) for name, values in {**inputs, "example_weights": weights, **labels}.items()}
+
+
+CASES = {
+    CONTRASTIVE: (3, {}, {"is_symmetric": True}),
+    COSENT: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {"sizes": (8, 16)}),
+    COSINE: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {}),
+    TRIPLET: (1, {"labels": np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int32)}, {}),
+}
+
+
+@pytest.mark.parametrize("loss", CASES)
+def test_gradients_in_parts_are_those_of_the_whole_batch(loss):
+    group_size, labels, options = CASES[loss]
+    model = VectorModel(CONFIG, VectorHead("mean"), seed=1)
+    objective, batch = VectorObjective(loss, 0.1, **options), batch_of(8, group_size, **labels)
+    variables = [variable.value for variable in model.trainable_variables]
+
+    def loss_of(vectors, batch):
+        sums = objective.loss_sums({"vectors": vectors}, batch)
+        return objective.mean_loss(sums, *objective.counts(batch)), tf.stack(list(sums.values()))
+
+    results = [
+        tf.function(
+            forward_backward_in_parts(lambda rows, _: objective.outputs(model, rows)["vectors"], loss_of, variables, n),
+            autograph=False,
+        )(batch)
+        for n in (1, 4)
+    ]
+    with tf.GradientTape() as tape:
+        value, sums = loss_of(objective.outputs(model, batch)["vectors"], batch)
+    whole = tape.gradient(value, variables)
+    assert float(value) > 0.01
+    for gradients, sums_of_parts in results:
+        np.testing.assert_allclose(sums_of_parts, sums, rtol=1e-6, atol=1e-6)
+        for gradient, expected in zip(gradients, whole, strict=True):
+            np.testing.assert_allclose(gradient, tf.convert_to_tensor(expected), atol=1e-6)
+
+
+def test_an_absent_text_and_an_example_of_weight_zero_change_nothing():
+    model = VectorModel(CONFIG, VectorHead("mean"), seed=1)
+    objective, batch = VectorObjective(CONTRASTIVE, 0.1), batch_of(8, 3)
+    sums = objective.loss_sums(objective.outputs(model, batch), batch)
+    # Other ids in the row without mask, and in the last example, whose weight is 0.
+    ids = batch["input_word_ids"].numpy()
+    ids[0, 2], ids[-1] = 7, 9
+    other = {**batch, "input_word_ids": tf.constant(ids)}
+    again = objective.loss_sums(objective.outputs(model, other), other)
+    assert float(sums["loss_sum"]) == pytest.approx(float(again["loss_sum"]), abs=1e-6)
+    assert float(sums["examples"]) == 7.0
+
+
+def test_vectors_have_length_1_and_their_pooling():
+    batch = batch_of(4, 2)
+    vectors = {
+        name: VectorModel(CONFIG, VectorHead(name), seed=1)(batch)["vectors"].numpy() for name in ("mean", "cls")
+    }
+    assert vectors["mean"].shape == (4, 2, 16) and np.abs(vectors["mean"] - vectors["cls"]).max() > 0.01
+    np.testing.assert_allclose(np.linalg.norm(vectors["mean"], axis=-1), 1.0, atol=1e-6)
