@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.config.text_to_text_options import TextToTextOptions
+from keras_bert_app.config.similarity_options import SimilarityOptions
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 
@@ -28,7 +28,7 @@ SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BIL
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuningConfig(TextToTextOptions):
+class FinetuningConfig(SimilarityOptions):
     """The options of a fine-tuning run.
 
     Every field is a flag of the finetune command. Names follow google-research/bert.
@@ -268,8 +268,10 @@ class FinetuningConfig(TextToTextOptions):
         "text_columns": (),
         "header": "auto",
         "tag_scheme": "auto",
+        "vector_loss": "auto",
+        "similarity_metric": "auto",
     }
-    ONLY_WITH = TextToTextOptions.ONLY_WITH | {
+    ONLY_WITH = SimilarityOptions.ONLY_WITH | {
         "unknown_vectors": ("init_vectors", ()),
         "token_vector_size": ("bilstm_units", ()),
         "states_at": ("bilstm_units", ()),

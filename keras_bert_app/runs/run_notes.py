@@ -33,7 +33,7 @@ def check(path: str, values: Mapping[str, Any]) -> None:
 
 
 def _check_head(path, head):
-    fields = _DECODER if "decoder" in head else _HEAD
+    fields = _DECODER if "decoder" in head else _VECTOR_HEAD if "vector_pooling" in head else _HEAD
     for name, (is_right, expected) in fields.items():
         if not is_right(head.get(name, _ABSENT.get(name))):
             raise UserError(f"{path}: {name} of the head is {repr(head.get(name))[:_SHOWN]}; expected {expected}")
@@ -124,6 +124,8 @@ _DECODER = {
     "context": _is_one_of("last", "projection", "mean"),
     "bilstm_units": _is_whole(0, 100_000),
 }
+# Fields of modeling.vector_model.VectorHead.
+_VECTOR_HEAD = {"vector_pooling": _is_one_of("cls", "mean", "max")}
 _ABSENT = {
     "layers": "last",
     "pooling": "cls",

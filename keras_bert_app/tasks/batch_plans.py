@@ -13,6 +13,7 @@ from keras_bert_app.tasks import lengths
 from keras_bert_app.tasks.features import Features
 
 _POOL = 32  # number of batches whose examples are sorted by length together
+_LABEL_GROUP = 4  # examples of one label that stand together in a batch of triplets
 _GROWTH = 1.25  # between two lengths of batches that have a number of tokens
 
 
@@ -44,7 +45,12 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
     generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
     order = generator.permutation(features.num_units)
     size = run.global_batch_size
-    if run.batch_tokens:
+    if run.vector_loss == "triplet":
+        order = _labels_together(features.labels["labels"], order, generator)
+    if features.text_numbers is not None:
+        sort_key = features.work() if run.length_buckets and run.vector_loss != "triplet" else None
+        batches = _without_repeats(features, size, order, sort_key)
+    elif run.batch_tokens:
         batches = _by_tokens(features, run, order)
     elif not run.length_buckets:
         return [Batch(order[start : start + size], size) for start in range(0, len(order), size)]
@@ -54,13 +60,15 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
 
 
 def num_batches(features: Features, run: FinetuningConfig) -> int:
-    """The number of batches of an epoch. With batch_tokens, other epochs may have a few more or fewer.
+    """The number of batches of an epoch.
+
+    With batch_tokens, and where texts must not meet, other epochs may have a few more or fewer.
 
     Args:
         features: Features.
         run: FinetuningConfig. See epoch_plan.
     """
-    if run.batch_tokens:
+    if run.batch_tokens or features.text_numbers is not None:
         return len(epoch_plan(features, run, 0))
     return -(-features.num_units // run.global_batch_size)
 
@@ -73,6 +81,43 @@ def _by_rows(work, size, order):
         pool = pool[np.argsort(work[pool], kind="stable")]
         batches += [Batch(pool[start : start + size], size) for start in range(0, len(pool), size)]
     return batches
+
+
+def _labels_together(labels, order, generator):
+    """The units in random order, in groups of _LABEL_GROUP of one label. The rest of a label is a smaller group."""
+    of_label = {}
+    for unit in order:
+        of_label.setdefault(labels[unit], []).append(unit)
+    groups = [
+        units[start : start + _LABEL_GROUP]
+        for units in of_label.values()
+        for start in range(0, len(units), _LABEL_GROUP)
+    ]
+    return np.concatenate([groups[number] for number in generator.permutation(len(groups))])
+
+
+def _without_repeats(features, size, order, work):
+    """Batches of `size` units in which no text occurs in two units.
+
+    A unit goes into the first batch that has room and none of its texts. With `work`, units of similar work are
+    neighbours, as in _by_rows.
+    """
+    if work is not None:
+        pools = [order[start : start + _POOL * size] for start in range(0, len(order), _POOL * size)]
+        order = np.concatenate([pool[np.argsort(work[pool], kind="stable")] for pool in pools])
+    is_open, done = [], []  # [(units, their texts)]
+    for unit in order:
+        first, last = features.rows_of(unit)
+        texts = set(features.text_numbers[first:last].tolist())
+        place = next((number for number, (_, known) in enumerate(is_open) if not known & texts), len(is_open))
+        if place == len(is_open):
+            is_open.append(([], set()))
+        units, known = is_open[place]
+        units.append(unit)
+        known |= texts
+        if len(units) == size:
+            done.append(is_open.pop(place)[0])
+    return [Batch(np.array(units), size) for units in (*done, *(units for units, _ in is_open))]
 
 
 def _by_tokens(features, run, order):

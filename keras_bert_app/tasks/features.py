@@ -33,6 +33,8 @@ class Features:
         target_ids: int32 [T']. The target texts one after the other, each [CLS] pieces [SEP]. None: the answers are no
             texts. Only for features whose units are rows.
         target_splits: int64 [R + 1]. Where each target begins in target_ids.
+        text_numbers: int64 [R]. Equal texts have equal numbers. Two units of a training batch then never have a text in
+            common. None: they may.
         columns: int32 [T, C]. The columns of the tokens (pipelines.wordpiece.token_columns), None without columns.
         column_inputs: function of columns int32 [rows, S, C]. It gives the further inputs of the encoder.
     """
@@ -48,6 +50,7 @@ class Features:
     for_decode: dict = dataclasses.field(default_factory=dict)
     target_ids: np.ndarray | None = None
     target_splits: np.ndarray | None = None
+    text_numbers: np.ndarray | None = None
     columns: np.ndarray | None = None
     column_inputs: Callable | None = None
 

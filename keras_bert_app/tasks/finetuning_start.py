@@ -9,7 +9,8 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
-from keras_bert_app.modeling.task_head import without_cls
+from keras_bert_app.modeling.task_head import Head, without_cls
+from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -234,7 +235,13 @@ def _head(existing, data, run, tokenizer, context_units, model_config):
                 f"--task={run.task}: needs an encoder that reads both sides, but the model is a "
                 f"{model_config.architecture}; give a bert"
             )
-        head = without_cls(head, reads_both_sides=not model_config.is_causal)
+        if isinstance(head, VectorHead) and head.vector_pooling == "cls":
+            raise UserError(
+                f"--pooling=cls: in a {model_config.architecture} [CLS] does not see the whole text; give "
+                "--pooling=mean or max"
+            )
+        if isinstance(head, Head):
+            head = without_cls(head, reads_both_sides=not model_config.is_causal)
     if run.layers != "last" and not model_config.has_equal_layers:
         raise UserError(
             f"--layers={run.layers}: the layers of this LSTM have different widths; give --layers=last, or an LSTM "

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_head import TOKENS
+from keras_bert_app.modeling.vector_model import VECTORS
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress
@@ -44,20 +45,23 @@ def unit_logits(
         **shapes: Keyword arguments of batches.evaluation_batches.
 
     Returns:
-        float32 [U, n], or [U, G] for a head on CHOICES. For a head on TOKENS a list of U arrays [tokens of the row, n].
-        For a model that decodes texts a list of U dicts. None if should_stop stopped the computation.
+        float32 [U, n], or [U, G] for a head on CHOICES. For a head on TOKENS a list of U arrays [tokens of the row, n],
+        for vectors a list of U arrays [rows of the unit, H]. For a model that decodes texts a list of U dicts. None if
+        should_stop stopped the computation.
     """
     by_unit = [None] * features.num_units
-    num_tokens, work = features.row_lengths(), features.work()
+    stands_on, work = model.head.stands_on, features.work()
+    sizes = {TOKENS: features.row_lengths, VECTORS: features.group_sizes}.get(stands_on)
+    sizes = sizes() if sizes else None
     for batch, units in batches.evaluation_batches(features, run, batch_size, **shapes):
         if should_stop():
             return None
         outputs = call({name: batch[name] for name in model.config.input_names})
         for row, unit in zip(_rows(outputs), units, strict=False):  # the rows after the last unit fill up the batch
-            by_unit[unit] = row[: num_tokens[unit]] if model.head.stands_on == TOKENS else row
+            by_unit[unit] = row if sizes is None else row[: sizes[unit]]
         if progress:
             progress.done(len(units), int(work[units].sum()))
-    is_array = model.head.stands_on != TOKENS and not isinstance(by_unit[0], dict)
+    is_array = sizes is None and not isinstance(by_unit[0], dict)
     return np.stack(by_unit) if is_array else by_unit
 
 

@@ -9,6 +9,7 @@ from keras_bert_app.tasks.readers import (
     newsgroups,
     parallel,
     reuters,
+    similarity,
     squad,
     tagging_tasks,
 )
@@ -16,7 +17,18 @@ from keras_bert_app.tasks.task import Task
 
 TASKS = {
     task.name: task
-    for module in (glue, languages, generic, reuters, newsgroups, squad, tagging_tasks, choice_files, parallel)
+    for module in (
+        glue,
+        languages,
+        generic,
+        reuters,
+        newsgroups,
+        squad,
+        tagging_tasks,
+        choice_files,
+        parallel,
+        similarity,
+    )
     for task in module.TASKS
 }
 

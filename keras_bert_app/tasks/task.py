@@ -48,6 +48,17 @@ TEXT_TO_TEXT_FIELDS = (
     "top_k",
     "top_p",
 )
+# Fields of tasks whose answers are vectors.
+SIMILARITY_FIELDS = (
+    "vector_loss",
+    "vector_temperature",
+    "symmetric_loss",
+    "triplet_margin",
+    "vector_sizes",
+    "query_prompt",
+    "document_prompt",
+    "similarity_metric",
+)
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (
     "text_columns",
@@ -68,6 +79,7 @@ SELECTIVE = (
     "tag_layer",
     *HEAD_FIELDS,
     *TEXT_TO_TEXT_FIELDS,
+    *SIMILARITY_FIELDS,
 )
 
 _WINDOW_FIELDS = ("max_windows", "doc_stride")
@@ -142,6 +154,7 @@ class Task:
             that the flags left open. The task then reads all files with these settings. None: the flags leave
             nothing open.
         is_ordered: Whether the answer to a pair of texts depends on the order of the texts.
+        metrics_of: Function (run) -> the metrics, if they depend on the run. None: they do not.
         baseline: Function (task, train_examples, examples, labels) -> (description, predictions) of a baseline without
             a model. None: the baseline of the family.
     """
@@ -162,6 +175,7 @@ class Task:
     value_range: tuple = ()
     settle: Callable | None = None
     is_ordered: bool = False
+    metrics_of: Callable | None = None
     baseline: Callable | None = None
 
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
@@ -169,7 +183,9 @@ class Task:
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
     def bound(self, run: FinetuningConfig) -> "Task":
-        """The Task of a run. Names of files that have {source} get the run's source, or are left out without one.
+        """The Task of a run, with its metrics and the names of its files.
+
+        Names of files that have {source} get the run's source, or are left out without one.
 
         Args:
             run: FinetuningConfig.
@@ -177,6 +193,8 @@ class Task:
         Raises:
             UserError: the run names neither a source nor the columns of a table.
         """
+        if self.metrics_of:
+            return dataclasses.replace(self, metrics=self.metrics_of(run))
         if not any("{source}" in name for names in self.files.values() for name in names):
             return self
         if not (run.source or run.text_columns):

@@ -1,0 +1,76 @@
+"""SimilarityOptions: the fine-tuning options of sentence vectors. The module does not load TensorFlow."""
+
+import dataclasses
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.text_to_text_options import TextToTextOptions
+from keras_bert_app.config.training_config import field
+from keras_bert_app.errors import UserError
+
+VECTOR_LOSSES = ("auto", "contrastive", "cosent", "cosine", "triplet", "simcse")
+SIMILARITY_METRICS = ("auto", "spearman", "mrr", "nearest_label")
+
+
+@dataclasses.dataclass(frozen=True)
+class SimilarityOptions(TextToTextOptions):
+    """The options of sentence vectors, together with those of texts and of every training.
+
+    Raises:
+        UserError: a value is out of its range. The message names the flag, the value and the range.
+    """
+
+    vector_loss: str = field(
+        "auto",
+        "Loss of sentence vectors. auto: the columns of the training file decide. contrastive: a text and its own text "
+        "among all texts of the batch (InfoNCE); cosent or cosine: two texts with a score; triplet: texts with labels; "
+        "simcse: each text twice, with different dropout.",
+        choices=VECTOR_LOSSES,
+    )
+    vector_temperature: float = field(
+        0.05, "Divides the cosines in the losses contrastive, cosent and simcse.", minimum=1e-3
+    )
+    symmetric_loss: bool = field(
+        False, "With --vector_loss=contrastive or simcse: each text also looks for its own text in the other column."
+    )
+    triplet_margin: float = field(
+        0.5, "With --vector_loss=triplet: least difference of the two distances, of vectors of length 1.", minimum=0.0
+    )
+    vector_sizes: tuple = field(
+        (),
+        "Sizes, such as 384,192,96: the first so many numbers of a vector also learn to be vectors (Matryoshka).",
+    )
+    query_prompt: str = field("", "Text before each text of the first column, such as 'query: '.")
+    document_prompt: str = field("", "Text before each text of the other columns, such as 'passage: '.")
+    similarity_metric: str = field(
+        "auto",
+        "The score that chooses the weights. auto: the columns of dev decide. spearman: cosines against scores; mrr: "
+        "the rank of the own text among those of all examples; nearest_label: whether the nearest text has the label.",
+        choices=SIMILARITY_METRICS,
+    )
+
+    ONLY_WITH = TextToTextOptions.ONLY_WITH | {
+        "symmetric_loss": ("vector_loss", ("auto", "contrastive", "simcse")),
+        "triplet_margin": ("vector_loss", ("auto", "triplet")),
+    }
+
+    def __post_init__(self):
+        super().__post_init__()
+        sizes = [str(size) for size in self.vector_sizes]
+        object.__setattr__(self, "vector_sizes", tuple(sizes))
+        if not all(size.isdecimal() and int(size) > 0 for size in sizes) or len(set(sizes)) < len(sizes):
+            raise UserError(
+                f"--vector_sizes={','.join(sizes)}: expected different whole numbers from 1, such as 384,96"
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of --vector_sizes as numbers, the largest first."""
+        return tuple(sorted(map(int, self.vector_sizes), reverse=True))
+
+    def checked_against(self, model_config: BertConfig) -> "SimilarityOptions":
+        if self.sizes and self.sizes[0] > model_config.hidden_size:
+            raise UserError(
+                f"--vector_sizes={','.join(self.vector_sizes)}: the model's vectors have "
+                f"{model_config.hidden_size} numbers; give sizes up to that"
+            )
+        return super().checked_against(model_config)

@@ -1,0 +1,199 @@
+"""The family of tasks whose answers are vectors of texts.
+
+An example has one text or several: a text with a label, two texts with a score, or a text, its own text, and negatives.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.vector_model import VectorHead
+from keras_bert_app.tasks import intervals, metrics, sampling
+from keras_bert_app.tasks.families import vector_answers
+from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
+from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
+from keras_bert_app.tasks.vector_objective import SIMCSE, VectorObjective
+
+READS = ("pooling", *SIMILARITY_FIELDS)
+# What dev examples are scored by -> the metrics, the first of which chooses the weights.
+METRICS = {
+    "spearman": ("spearman", "pearson"),
+    "mrr": ("mrr", "accuracy_at_1", "recall_at_10"),
+    "nearest_label": ("nearest_label",),
+}
+
+signatures, pictures = metrics.no_signatures, metrics.no_pictures
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One text or several.
+
+    Attributes:
+        guid: Name of the example in predictions.
+        texts: tuple of str: the text, or the anchor, its own text and its negatives.
+        label: A score, the name of a class, or None.
+        place: file:line.
+    """
+
+    guid: str
+    texts: tuple[str, ...]
+    label: float | str | None
+    place: str
+
+
+def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple[str, ...]:
+    """(), because the outputs are numbers of vectors."""
+    return ()
+
+
+def classes(task: Task, example: Example) -> tuple[str, ...]:
+    """The label of an example, if it is the name of a class."""
+    return (example.label,) if isinstance(example.label, str) else ()
+
+
+def sources(examples: Sequence[Example]) -> list[tuple]:
+    """The first text of each example."""
+    return [sampling.content(example.texts[0]) for example in examples]
+
+
+def input_names(examples: Sequence[Example]) -> list[str]:
+    """The names of the inputs of an exported model."""
+    return ["text"]
+
+
+def featurize(
+    task: Task, examples: Sequence[Example], tokenizer, run: FinetuningConfig, labels: tuple, has_labels: bool = True
+) -> Features:
+    """The Features of examples. Each text is a row, and the rows of an example are a unit.
+
+    An example of one text without a label has its text twice, for SimCSE.
+    """
+    builder, units, cut, room = RowBuilder(tokenizer), [0], 0, run.max_seq_length - 2
+    groups = [_texts_of(example, run, has_labels) for example in examples]
+    pieces = iter(piece_ids(tokenizer, [text for texts in groups for text in texts]))
+    numbers, text_numbers, empty = {}, [], []
+    for number, texts in enumerate(groups):
+        for text in texts:
+            ids = next(pieces)
+            cut += len(ids) > room
+            empty += [number] if not len(ids) and number not in empty[-1:] else []
+            builder.add(ids[:room])
+            text_numbers.append(numbers.setdefault(text, len(numbers)))
+        units.append(len(text_numbers))
+    notes = examples.notes() if isinstance(examples, Examples) else []
+    notes += notes_of_empty(examples, empty)
+    if cut:
+        notes.append(f"{cut:,} of {len(text_numbers):,} texts have more than {run.max_seq_length} tokens and were cut")
+    features = builder.features(np.arange(len(examples)), unit_splits=units, notes=notes)
+    features.text_numbers = np.array(text_numbers, np.int64)
+    if has_labels:
+        features.labels = _labels(examples)
+    return features
+
+
+def _texts_of(example, run, has_labels):
+    """The texts of an example with their prompts."""
+    first, *others = example.texts
+    texts = (run.query_prompt + first, *(run.document_prompt + text for text in others))
+    return texts * 2 if has_labels and run.vector_loss == SIMCSE and len(texts) == 1 else texts
+
+
+def _labels(examples):
+    """{"scores"} or {"labels"} of examples, or {} if they have none."""
+    values = [example.label for example in examples]
+    if not values or values[0] is None:
+        return {}
+    if isinstance(values[0], str):
+        numbers = {name: number for number, name in enumerate(sorted(set(values)))}
+        return {"labels": np.array([numbers[value] for value in values], np.int32)}
+    return {"scores": np.array(values, np.float32)}
+
+
+def texts(examples: Sequence[Example]) -> list[str]:
+    """All texts, on which a run can train masked LM."""
+    return [text for example in examples for text in example.texts if text]
+
+
+def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> VectorHead:
+    """The VectorHead of a run."""
+    return VectorHead(run.pooling)
+
+
+def make_objective(task: Task, run: FinetuningConfig, head: VectorHead) -> VectorObjective:
+    """The loss that the columns of the training file gave."""
+    return VectorObjective(run.vector_loss, run.vector_temperature, run.symmetric_loss, run.triplet_margin, run.sizes)
+
+
+def make_answers(run: FinetuningConfig) -> Callable:
+    """Makes the function that gives the vectors of a batch, float32 [B, G, H]."""
+
+    def answers(model, batch, execution):
+        return model(batch, execution=execution)["vectors"]
+
+    return answers
+
+
+def decode(
+    task: Task,
+    examples: Sequence[Example],
+    features: Features,
+    logits: Sequence[np.ndarray],
+    run: FinetuningConfig,
+    labels: tuple,
+) -> list[dict]:
+    """The predictions from vectors; see vector_answers.predictions.
+
+    Args:
+        task: Task.
+        examples: The examples.
+        features: Features of the examples.
+        logits: The vectors of each example, float32 [G, H].
+        run: FinetuningConfig. Its similarity_metric says what is predicted.
+        labels: ().
+    """
+    return vector_answers.predictions(examples, logits, run.similarity_metric)
+
+
+def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
+    """dict metric -> score."""
+    return {name: vector_answers.SCORES[name](examples, predictions) for name in task.metrics}
+
+
+def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> intervals.Measure:
+    """The first metric of the task, for resamples."""
+    return vector_answers.measure(task.metrics[0], examples, predictions)
+
+
+def baseline(
+    task: Task, train_examples: Sequence[Example], examples: Sequence[Example], labels: tuple
+) -> tuple[str, list[dict]]:
+    """(description, predictions) of the baseline: cosines of TF-IDF vectors of words."""
+    kind = next(name for name, names in METRICS.items() if names == task.metrics)
+    vectors = vector_answers.tf_idf(train_examples, examples)
+    return "cosine of the words' TF-IDF", vector_answers.predictions(examples, vectors, kind)
+
+
+def answers(
+    task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple
+) -> tuple[list, list, tuple]:
+    """(right answers, given answers, names) for the picture: scores, ranks up to 20, or labels."""
+    return vector_answers.for_picture(examples, predictions)
+
+
+def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
+    """Writes predictions.tsv: index, what was predicted, and the texts."""
+    with open(os.path.join(directory, "predictions.tsv"), "w", encoding="utf-8", newline="") as file:
+        names = list(predictions[0]) if predictions else []
+        file.write("\t".join(["index", *names, "texts"]) + "\n")
+        for example, prediction in zip(examples, predictions, strict=True):
+            shown = (" ".join(str(value).split()) for value in (*prediction.values(), *example.texts))
+            file.write("\t".join([example.guid, *shown]) + "\n")
+
+
+def mistakes(task: Task, examples: Sequence[Example], predictions: Sequence[dict], most: int) -> list[dict]:
+    """At most `most` answers as dicts, the worst first."""
+    return vector_answers.worst(examples, predictions, most)

@@ -1,0 +1,144 @@
+"""The task of sentence vectors: tables whose columns say what is learned."""
+
+import dataclasses
+import math
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.families import sentence_vectors
+from keras_bert_app.tasks.families.sentence_vectors import METRICS, Example
+from keras_bert_app.tasks.readers.tables import head_advice, read_rows, shown_columns, text_of
+from keras_bert_app.tasks.task import Examples, Task
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET
+
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
+_FILES = {
+    split: tuple(name + ending for name in names for ending in _ENDINGS)
+    for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()
+}
+# The reader tries these in order if --text_columns is not given. Columns "negative*" follow those of the first rows.
+_COLUMNS = (
+    ("anchor", "positive"),
+    ("query", "document"),
+    ("query", "positive"),
+    ("question", "answer"),
+    ("text_a", "text_b"),
+    ("sentence1", "sentence2"),
+    ("text",),
+    ("sentence",),
+)
+_SCORES = ("score", "similarity")  # names of the column of labels, beside --label_column
+# Kind of a table -> (the losses for it, the metric of dev, what its columns are)
+_PAIRS, _SCORED, _LABELLED, _TEXTS = "pairs", "scored", "labelled", "texts"
+_KINDS = {
+    _PAIRS: ((CONTRASTIVE,), "mrr", "a text, its own text, and perhaps negatives"),
+    _SCORED: ((COSENT, COSINE), "spearman", "two texts and a score"),
+    _LABELLED: ((TRIPLET,), "nearest_label", "a text and a label"),
+    _TEXTS: ((SIMCSE,), None, "one text"),
+}
+_LEFT_OUT = "rows with an empty text"
+
+
+def _columns(path, number, row, run):
+    """(names of the columns of texts, name of the column of labels or None) of a table."""
+    names = list(run.text_columns)
+    if not names:
+        found = next((names for names in _COLUMNS if all(name in row for name in names)), None)
+        if found is None:
+            raise UserError(
+                f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))}"
+                f"{head_advice(row)}"
+            )
+        names = [*found, *(sorted(name for name in row if name.startswith("negative")) if len(found) > 1 else ())]
+    label = next((name for name in (run.label_column, *_SCORES) if name in row and name not in names), None)
+    return names, label if len(names) < 3 else None
+
+
+def _kind(names, label):
+    if len(names) == 1:
+        return _LABELLED if label else _TEXTS
+    return _SCORED if label else _PAIRS
+
+
+def _read(path, run, has_labels):
+    examples, names = Examples(), None
+    for number, row in read_rows(path, has_header=run.header != "no"):
+        if names is None:
+            names, label = _columns(path, number, row, run)
+            kind = _kind(names, label)
+        texts = [text_of(path, number, row, name) for name in names]
+        if not all(text.strip() for text in texts[:2]):
+            examples.left_out[_LEFT_OUT] = examples.left_out.get(_LEFT_OUT, 0) + 1
+            continue
+        texts = (*texts[:2], *(text for text in texts[2:] if text.strip()))
+        value = None
+        if has_labels and label:
+            value = _score(path, number, row[label]) if kind == _SCORED else _name(path, number, row[label])
+        guid = " ".join(str(row.get("id", row.get("index", len(examples)))).split())
+        examples.append(Example(guid, texts, value, f"{path}:{number}"))
+    return examples
+
+
+def _score(path, number, value):
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        score = math.nan
+    if not math.isfinite(score):
+        raise UserError(f"{path}:{number}: score {str(value)[:40]!r}; expected a number")
+    return score
+
+
+def _name(path, number, value):
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+        raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a name or a whole number")
+    return " ".join(str(value).split())
+
+
+def _kind_of_file(path, run):
+    number, row = next(read_rows(path, has_header=run.header != "no"), (0, None))
+    return _kind(*_columns(path, number, row, run)) if row is not None else None
+
+
+def _settled(run, path):
+    """The run with the loss for the training file's columns, and the metric for those of dev."""
+    kind = _kind_of_file(path, run)
+    if kind is None:
+        return run
+    losses, _, columns = _KINDS[kind]
+    loss = losses[0] if run.vector_loss == "auto" else run.vector_loss
+    if loss not in (*losses, SIMCSE) or loss == SIMCSE and kind == _PAIRS:
+        raise UserError(
+            f"--vector_loss={loss}: {path} has {columns} in each row; give {' or '.join(losses)}, or leave it out"
+        )
+    metric = run.similarity_metric
+    if metric == "auto":
+        dev = TASKS[0].path(run.data_dir, "dev", dev_fraction=run.dev_fraction)
+        metric = _KINDS[_kind_of_file(dev, run) or kind][1]
+        if metric is None:
+            raise UserError(
+                f"{dev}: has texts alone, which no score can judge; give a dev file with two texts and a score, a text "
+                "and its own text, or a text and a label"
+            )
+    return dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
+
+
+def _metrics_of(run):
+    return METRICS.get(run.similarity_metric, METRICS["spearman"])
+
+
+TASKS = (
+    Task(
+        name="similarity",
+        summary="vectors of texts, from a table: a text and its own text (and negatives), two texts and a score, a "
+        "text and a label, or texts alone",
+        family=sentence_vectors,
+        kind="similarity",
+        read=_read,
+        files=_FILES,
+        metrics=METRICS["spearman"],
+        reads=("text_columns", "label_column", "header"),
+        settle=_settled,
+        metrics_of=_metrics_of,
+        defaults={"pooling": "mean", "bias_correction": True, "max_seq_length": 128},
+    ),
+)
