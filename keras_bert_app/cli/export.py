@@ -20,7 +20,8 @@ _KIND = flags.DEFINE_enum(
     "kind",
     "auto",
     ["auto", "embeddings"],
-    "auto: what the model was trained for, over raw text, and an export over ids; embeddings: vectors of texts.",
+    "auto: what the model was trained for, over raw text, and an export over ids; embeddings: vectors of texts. A run "
+    "of --task=similarity gives vectors in any case.",
 )
 _TOP_K = flags.DEFINE_integer("top_k", None, "Pieces for each [MASK]; 5 by default.", lower_bound=1)
 _MAX_WINDOWS = flags.DEFINE_integer(
@@ -40,17 +41,13 @@ _POOLING_FLAGS = pooling_flags.define()
 
 def main(arguments: list[str]) -> None:
     workdir, export_dir = app.required("workdir", "export_dir")
-    if _KIND.value != "embeddings":
-        _refuse(*_POOLING_FLAGS, kind="--kind=auto; it is for --kind=embeddings")
     with app.quiet_start():
-        from keras_bert_app.export import finetuned_export, pretrained_export, sentence_vectors
-    if _KIND.value == "embeddings":
-        _refuse(_TOP_K, _MAX_WINDOWS, kind="vectors of texts; leave it out")
-        written = [
-            sentence_vectors.export_embeddings(
-                workdir, export_dir, pooling_flags.pooling(_POOLING_FLAGS), print, _LITERT.value
-            )
-        ]
+        from keras_bert_app.export import finetuned_export, pretrained_export, similarity_runs
+    is_of_vectors = _KIND.value == "embeddings" or similarity_runs.is_similarity_run(workdir)
+    if not is_of_vectors:
+        _refuse(*_POOLING_FLAGS, kind="--kind=auto; it is for --kind=embeddings")
+    if is_of_vectors:
+        written = _vectors(workdir, export_dir)
     elif finetuned_export.is_finetuned(workdir):
         _refuse(_TOP_K, kind="a fine-tuned run; leave it out")
         written = finetuned_export.export_finetuned(
@@ -68,6 +65,15 @@ def main(arguments: list[str]) -> None:
             print(f"{workdir}: has no head that answers raw texts, so that {export_dir} was not written")
     for directory in filter(None, written):
         print(f"exported {directory}")
+
+
+def _vectors(workdir, export_dir):
+    """Exports the vectors of texts. Returns [the directory of the version]."""
+    from keras_bert_app.export import sentence_vectors
+
+    _refuse(_TOP_K, _MAX_WINDOWS, kind="vectors of texts; leave it out")
+    how = pooling_flags.pooling(_POOLING_FLAGS)
+    return [sentence_vectors.export_embeddings(workdir, export_dir, how, print, _LITERT.value)]
 
 
 def _refuse(*given, kind):

@@ -39,8 +39,6 @@ class SimilarityOptions(TextToTextOptions):
         (),
         "Sizes, such as 384,192,96: the first so many numbers of a vector also learn to be vectors (Matryoshka).",
     )
-    query_prompt: str = field("", "Text before each text of the first column, such as 'query: '.")
-    document_prompt: str = field("", "Text before each text of the other columns, such as 'passage: '.")
     similarity_metric: str = field(
         "auto",
         "The score that chooses the weights. auto: the columns of dev decide. spearman: cosines against scores; mrr: "

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models
+from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models, similarity_runs
 from keras_bert_app.export import pooling as poolings
 from keras_bert_app.export.pretrained_export import TRAINING, facts, training_record, with_checkpoint
 from keras_bert_app.export.specs import About, checked_ids, example_row, ids_specs, takes_rows, text_spec, variables
@@ -41,6 +41,7 @@ class Pooling:
         pool_special_tokens: bool. Whether to pool [CLS] and [SEP] too, as sentence-transformers does. The model attends
             to them in any case.
         max_seq_length: int. The most tokens of a row. Longer texts lose their end. 0 for all positions of the model.
+        vector_size: int. Only the first so many numbers of a vector are kept. 0 for all.
     """
 
     pooling: str | None = None
@@ -48,9 +49,10 @@ class Pooling:
     normalize: bool | None = None
     pool_special_tokens: bool | None = None
     max_seq_length: int | None = None
+    vector_size: int | None = None
 
 
-_DEFAULTS = Pooling("mean", None, normalize=False, pool_special_tokens=False, max_seq_length=0)
+_DEFAULTS = Pooling("mean", None, normalize=False, pool_special_tokens=False, max_seq_length=0, vector_size=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +96,7 @@ class EmbeddingModule(tf.Module):
             states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
             is_pooled = poolings.places_of_pieces(inputs["input_word_ids"], inputs["input_mask"], special_ids)
             pooled_states = poolings.pool([states[number] for number in layers], is_pooled, how.pooling)
+            pooled_states = pooled_states[:, : how.vector_size or None]
             return tf.math.l2_normalize(pooled_states, axis=1) if how.normalize else pooled_states
 
         @tf.function(autograph=False, input_signature=[text_spec()])
@@ -154,6 +157,12 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
             f"{positions}, or 0 for all of them"
         )
+    size = (2 if how.pooling in ("mean_max", "cls_mean") else 1) * weights.config.hidden_size
+    if not 0 <= how.vector_size <= size:
+        raise UserError(
+            f"--vector_size={how.vector_size}: the vectors of {weights.origin} have {size} numbers; give 1 to "
+            f"{size}, or 0 for all of them"
+        )
     layers, architecture = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture
     if architecture != "bert" and "cls" in how.pooling.split("_"):
         does_not_see = "sees no text" if weights.config.is_causal else "does not see the text from left to right"
@@ -178,11 +187,11 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
 
 
 def _own_steps(path):
-    """Reads the SentenceTransformer of a model's folder. Returns None for other models."""
+    """Reads the SentenceTransformer of a model's folder, or of a run of sentence vectors. None for other models."""
     fetched, _ = hub.fetch(str(path))
     is_archive = archives.is_archive(fetched)
     with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:
-        own = sentence_transformers_files.read(place)
+        own = sentence_transformers_files.read(place) or similarity_runs.read(place)
     if own and own.folder and (is_archive or fetched != str(path)):
         raise UserError(
             f"{path}: has its model in the folder {own.folder}; download or unpack it, and give the directory"
@@ -195,7 +204,7 @@ def _settled(how, own, positions):
     base = _DEFAULTS
     if own:
         length = min(own.max_seq_length, positions)
-        base = Pooling(own.pooling, -1, own.normalize, pool_special_tokens=True, max_seq_length=length)
+        base = Pooling(own.pooling, -1, own.normalize, True, length, vector_size=0)
     values = {
         name: value if value is not None else getattr(base, name) for name, value in dataclasses.asdict(how).items()
     }
@@ -265,6 +274,8 @@ def _pooling_lines(how):
     """Writes the lines of a model card about the vectors. The layer of the Pooling must be resolved."""
     layers = f"layers 1 and {how.layer}" if how.pooling == "first_last" else f"layer {how.layer}"
     lines = [f"{how.pooling} of {layers}", "of length 1" if how.normalize else "of any length"]
+    if how.vector_size:
+        lines.append(f"the first {how.vector_size} numbers")
     if how.pooling != "cls":
         lines.insert(
             1,

@@ -55,8 +55,6 @@ SIMILARITY_FIELDS = (
     "symmetric_loss",
     "triplet_margin",
     "vector_sizes",
-    "query_prompt",
-    "document_prompt",
     "similarity_metric",
 )
 # Fields of FinetuningConfig that only some tasks read.

@@ -31,6 +31,11 @@ def define() -> tuple[flags.FlagHolder, ...]:
             None,
             f"Most tokens of a text; longer texts lose their ends. 0: all positions of the model. {own} 0.",
         ),
+        flags.DEFINE_integer(
+            "vector_size",
+            None,
+            "Keep only the first so many numbers of a vector, for a model trained with --vector_sizes. 0: all.",
+        ),
     )
 
 

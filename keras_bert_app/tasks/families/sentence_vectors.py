@@ -96,10 +96,8 @@ def featurize(
 
 
 def _texts_of(example, run, has_labels):
-    """The texts of an example with their prompts."""
-    first, *others = example.texts
-    texts = (run.query_prompt + first, *(run.document_prompt + text for text in others))
-    return texts * 2 if has_labels and run.vector_loss == SIMCSE and len(texts) == 1 else texts
+    is_alone = has_labels and run.vector_loss == SIMCSE and example.label is None and len(example.texts) == 1
+    return example.texts * 2 if is_alone else example.texts
 
 
 def _labels(examples):
