@@ -50,7 +50,8 @@ class VectorObjective:
         context = tf.distribute.get_replica_context()
         share = 1.0 / context.num_replicas_in_sync
         if context.num_replicas_in_sync > 1:
-            values = context.all_gather(values, axis=0)
+            # One by one, because the gradient of a gathered structure is wrong in TensorFlow 2.21.
+            values = {name: context.all_gather(value, axis=0) for name, value in values.items()}
         vectors, sizes = values.pop("vectors"), self.sizes or (None,)
         losses = [self._loss(tf.math.l2_normalize(vectors[:, :, :size], axis=-1), **values) for size in sizes]
         loss, hits, examples = (sum(column) / len(sizes) for column in zip(*losses, strict=True))
@@ -73,7 +74,7 @@ class VectorObjective:
             return tf.reduce_sum(errors) / tf.maximum(num_examples, 1.0), tf.constant(0.0), num_examples
         others = vectors[:, 1:]
         # The own texts of all examples come first, then their negatives.
-        candidates = tf.reshape(tf.transpose(others, [1, 0, 2]), [-1, vectors.shape[-1]])
+        candidates = tf.reshape(tf.transpose(others, [1, 0, 2]), [-1, tf.shape(vectors)[-1]])
         is_absent = tf.reshape(tf.transpose(has_text[:, 1:] * weights[:, None]), [-1]) == 0
         own = tf.range(tf.shape(vectors)[0])
         loss, hits = vector_losses.info_nce(first, candidates, own, weights, self.temperature, is_absent[None, :])

@@ -51,7 +51,7 @@ def forward_backward_in_parts(
             tape.watch(vectors)
             loss, sums = loss_of(vectors, batch)
         of_vectors = tape.gradient(loss, vectors)
-        of_parts = tf.reshape(of_vectors, [num_parts, -1, *of_vectors.shape[1:]])
+        of_parts = tf.reshape(of_vectors, tf.concat([[num_parts, -1], tf.shape(of_vectors)[1:]], axis=0))
 
         def part(index):
             with tf.GradientTape() as tape:

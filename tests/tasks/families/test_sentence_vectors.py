@@ -1,0 +1,230 @@
+"""Sentence vectors: what the columns of a table mean, what vectors answer, and a whole run with its export."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.export.sentence_vectors import Pooling, embedding_module
+from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.task_models import make_task_model
+from keras_bert_app.modeling.vector_model import VectorHead
+from keras_bert_app.runs.shared_tokenizer import tokenizer_of
+from keras_bert_app.tasks import batch_plans, registry
+from keras_bert_app.tasks.families import sentence_vectors, vector_answers
+from keras_bert_app.tasks.families.sentence_vectors import Example
+from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.vectors.embedding import Embedder
+from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
+from tests.training.conftest import two_replicas
+
+TASK = registry.find("similarity")
+PAIRS = [(f"{a} {b}", f"{b} {c} {a}") for a in GOOD for b in FILLERS[:4] for c in FILLERS[4:7]]
+
+
+def write(directory, **files):
+    for name, lines in files.items():
+        (directory / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return str(directory)
+
+
+def settled(directory, **settings):
+    return TASK.settled(FinetuningConfig(task="similarity", data_dir=directory, **settings))
+
+
+@pytest.mark.parametrize(
+    "head, row, loss, metric",
+    [
+        ("anchor\tpositive\tnegative", "a\tb\tc", "contrastive", "mrr"),
+        ("question\tanswer", "a\tb", "contrastive", "mrr"),
+        ("sentence1\tsentence2\tscore", "a\tb\t3.5", "cosent", "spearman"),
+        ("text_a\ttext_b\tlabel", "a\tb\t1", "cosent", "spearman"),
+        ("text\tlabel", "a\tsports", "triplet", "nearest_label"),
+    ],
+)
+def test_the_columns_decide_the_loss_and_the_metric(tmp_path, head, row, loss, metric):
+    run = settled(write(tmp_path, train=[head, row], dev=[head, row]))
+    assert (run.vector_loss, run.similarity_metric) == (loss, metric)
+    assert TASK.bound(run).metrics == sentence_vectors.METRICS[metric]
+    assert settled(write(tmp_path, train=["text", "a"], dev=[head, row])).vector_loss == "simcse"
+
+
+def test_tables_that_cannot_be_learned_or_judged_are_refused_in_one_line(tmp_path):
+    data = write(tmp_path, train=["text\tlabel", "a\tb"], dev=["text", "a"])
+    with pytest.raises(UserError, match="dev.tsv: has texts alone, which no score can judge"):
+        settled(data)
+    with pytest.raises(
+        UserError, match="--vector_loss=cosent: .*train.tsv has a text and a label in each row; give triplet"
+    ):
+        settled(data, vector_loss="cosent")
+    write(tmp_path, train=["words\tscore", "a\t1"])
+    with pytest.raises(UserError, match="--text_columns is missing; the columns are words, score"):
+        settled(data)
+    write(tmp_path, train=["text_a\ttext_b\tscore", "a\tb\thigh"])
+    with pytest.raises(UserError, match="train.tsv:2: score 'high'; expected a number"):
+        TASK.read_file(f"{data}/train.tsv", FinetuningConfig(task="similarity", data_dir=data), True)
+    with pytest.raises(UserError, match="--vector_sizes=8,x: expected different whole numbers"):
+        FinetuningConfig(task="similarity", vector_sizes=("8", "x"))
+    with pytest.raises(UserError, match="--vector_sizes=30: the model's vectors have 22 numbers"):
+        FinetuningConfig(task="similarity", vector_sizes=("30",), max_seq_length=16).checked_against(CONFIG)
+
+
+def test_rows_with_an_empty_text_are_counted_and_empty_negatives_are_left_out(tmp_path):
+    write(tmp_path, train=["anchor\tpositive\tnegative_1\tnegative_2", "a\tb\t\tc", "a\t \tc\td", "a\tb\tc\td"])
+    run = FinetuningConfig(task="similarity", data_dir=str(tmp_path))
+    examples = TASK.read_file(str(tmp_path / "train.tsv"), run, True)
+    assert [example.texts for example in examples] == [("a", "b", "c"), ("a", "b", "c", "d")]
+    assert examples.notes() == ["1 rows with an empty text were left out"]
+
+
+def test_ranks_leave_out_other_own_texts_of_the_same_text():
+    examples = [
+        Example("0", ("q", "x", "n"), None, ""),
+        Example("1", ("q", "y"), None, ""),
+        Example("2", ("r", "z"), None, ""),
+    ]
+    vectors = [
+        np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]),  # its negative and z are nearer than its own text
+        np.array([[1.0, 0.0], [0.9, 0.1]]),  # z is nearer; x does not count
+        np.array([[0.0, 1.0], [1.0, 0.0]]),  # both other own texts are nearer
+    ]
+    found = vector_answers.predictions(examples, vectors, "mrr")
+    assert [prediction["rank"] for prediction in found] == [3, 2, 3]
+    assert vector_answers.SCORES["mrr"](examples, found) == pytest.approx((1 / 3 + 1 / 2 + 1 / 3) / 3)
+    labelled = [Example("", ("a",), label, "") for label in "xyx"]
+    found = vector_answers.predictions(labelled, [row[:1] for row in vectors], "nearest_label")
+    assert [prediction["label"] for prediction in found] == ["y", "x", "x"]
+
+
+def test_no_text_meets_itself_in_a_batch_and_labels_stand_together():
+    generator = np.random.default_rng(0)
+    examples = [Example("", tuple(f"a{n}" for n in generator.integers(0, 60, 2)), None, "") for _ in range(200)]
+    tokenizer = tokenizer_of_words()
+    run = FinetuningConfig(task="similarity", vector_loss="contrastive", global_batch_size=16, max_seq_length=8)
+    features = sentence_vectors.featurize(TASK, examples, tokenizer, run, ())
+    plan = batch_plans.epoch_plan(features, run, 3)
+    assert sorted(np.concatenate([batch.units for batch in plan])) == list(range(200))
+    for batch in plan:
+        texts = [text for unit in batch.units for text in set(examples[unit].texts)]
+        assert len(set(texts)) == len(texts) and len(batch.units) <= 16
+    labelled = [Example("", (f"a{n}",), "wxyz"[n % 4], "") for n in range(64)]
+    run = FinetuningConfig(task="similarity", vector_loss="triplet", global_batch_size=8, max_seq_length=8)
+    for batch in batch_plans.epoch_plan(sentence_vectors.featurize(TASK, labelled, tokenizer, run, ()), run, 0):
+        labels = [labelled[unit].label for unit in batch.units]
+        assert all(labels.count(label) >= 4 for label in labels)
+
+
+def tokenizer_of_words():
+
+    return tokenizer_of(VOCABULARY, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """The directory of a model with random weights."""
+    generator = np.random.default_rng(0)
+    model = make_task_model(CONFIG, VectorHead())
+    tensors = {w.path: generator.normal(0.0, 0.2, w.shape).astype(np.float32) for w in model.weights}
+    directory = str(tmp_path_factory.mktemp("vectors") / "model")
+    load.write_weights(Weights(CONFIG, tensors, vocabulary=VOCABULARY, origin="a test"), "workdir", directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, pretrained):
+    """(work directory, results, output) of a run on pairs, in two parts a step."""
+    directory = tmp_path_factory.mktemp("pairs")
+    rows = [f"{a}\t{b}\t{c}" for (a, b), c in zip(PAIRS, BAD * 12, strict=True)]
+    data = write(
+        directory,
+        train=["anchor\tpositive\tnegative", *rows[::2]],
+        dev=["anchor\tpositive", *("\t".join(p) for p in PAIRS[1::2])],
+    )
+    wanted = {
+        "task": "similarity",
+        "data_dir": data,
+        "init_checkpoint": pretrained,
+        "max_seq_length": 16,
+        "num_train_steps": 32,
+        "eval_steps": 16,
+        "save_checkpoints_steps": 16,
+        "keep_checkpoints": 9,
+        "gradient_accumulation_steps": 2,
+        "vector_sizes": ("8", "22"),
+        "bias_correction": True,
+        "learning_rate": 1e-2,
+        "jit_compile": "none",
+    }
+    workdir = str(directory / "run")
+    return (workdir, *launched(workdir, wanted), wanted)
+
+
+def test_a_run_learns_pairs_and_reports_ranks_beside_tf_idf(finished):
+    workdir, figures, output, _ = finished
+    losses = [row["loss"] for row in map(json.loads, open(f"{workdir}/metrics.jsonl")) if "loss" in row]
+    assert losses[-1] < losses[0] - 0.1
+    assert set(figures["reported"]["metrics"]) == {"mrr", "accuracy_at_1", "recall_at_10"}
+    assert figures["baseline"]["what"] == "cosine of the words' TF-IDF" and "nearest 0." in output
+
+
+def test_a_run_that_was_cut_off_ends_bit_for_bit_the_same(finished, tmp_path):
+
+    workdir, _, _, wanted = finished
+    part = str(tmp_path / "part")
+    shutil.copytree(workdir, part)
+    shutil.rmtree(newest(part))
+    launched(part, wanted)
+    whole, again = weights_of(newest(workdir)), weights_of(newest(part))
+    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+
+
+def test_the_vectors_of_an_export_are_those_of_the_run(finished):
+    workdir, *_ = finished
+    run = FinetunedRun(workdir)
+    examples = [Example(str(n), pair, None, "") for n, pair in enumerate(PAIRS[:5])]
+    expected = np.concatenate(run.logits(examples))
+    lines = []
+    module, _ = embedding_module(workdir, log=lines.append)
+    vectors, _ = Embedder(module.exported)([text.encode() for pair in PAIRS[:5] for text in pair])
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert any("of length 1" in line and "as config.json say" in line for line in lines)
+    module, _ = embedding_module(workdir, Pooling(vector_size=8))
+    shorter, _ = Embedder(module.exported)([PAIRS[0][0].encode()])
+    cut = expected[0, :8] / np.linalg.norm(expected[0, :8])
+    np.testing.assert_allclose(shorter[0], cut, atol=1e-6)
+    with pytest.raises(UserError, match="--vector_size=23: the vectors of .* have 22 numbers; give 1 to 22"):
+        embedding_module(workdir, Pooling(vector_size=23))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "head, rows",
+    [
+        ("text_a\ttext_b\tscore", [f"{a}\t{b}\t{n % 5}" for n, (a, b) in enumerate(PAIRS)]),
+        ("text\tlabel", [f"{a}\t{'xy'[n % 2]}" for n, (a, _) in enumerate(PAIRS)]),
+        ("text", [a for a, _ in PAIRS]),
+    ],
+    ids=["scores", "labels", "texts alone"],
+)
+def test_every_kind_of_table_is_learned(tmp_path, pretrained, head, rows):
+    scored = ["text_a\ttext_b\tscore", *(f"{a}\t{b}\t{n % 5}" for n, (a, b) in enumerate(PAIRS[:20]))]
+    dev = [head, *rows[:24]] if "\t" in head else scored
+    wanted = {"task": "similarity", "init_checkpoint": pretrained, "max_seq_length": 16, "num_train_steps": 4}
+    figures, _ = launched(tmp_path / "run", {**wanted, "data_dir": write(tmp_path, train=[head, *rows], dev=dev)})
+    assert np.isfinite(figures["reported"]["score"])
+
+
+def test_two_replicas_with_negatives_of_both_end_with_the_weights_of_one(tmp_path, pretrained):
+    rows = ["anchor\tpositive\tnegative", *(f"{a}\t{b}\t{c}" for (a, b), c in zip(PAIRS, BAD * 12, strict=True))]
+    data = write(tmp_path, train=rows, dev=rows[:9])
+    without_dropout = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    settings = {"task": "similarity", "vector_loss": "contrastive", "similarity_metric": "mrr", "pooling": "mean"}
+    settings |= {"num_train_steps": 3, "learning_rate": 1e-4, "max_seq_length": 16, "symmetric_loss": True}
+    for name, strategy in (("one", None), ("two", two_replicas())):
+        run_on(tmp_path / name, data, without_dropout, strategy=strategy, **settings)
+    one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
+    assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
