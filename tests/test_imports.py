@@ -19,8 +19,8 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config lstm_config pretraining_config published_keys text_to_text_options "
-            "training_config weight_shapes"
+            "bert_config finetuning_config lstm_config pretraining_config published_keys similarity_options "
+            "text_to_text_options training_config weight_shapes"
         ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
@@ -64,7 +64,8 @@ LAYERS = [
             "architectures attention backend carried_states character_vectors crf cross_attention embeddings encoder "
             "execution gpt_encoder heads keras_contract language_model layers lstm lstm_encoder lstm_language_model "
             "mask_scores pretrainer rnn_decoder task_head task_model task_models token_features "
-            "text_decoding text_generation text_to_text_model token_vectors transformer_decoder"
+            "text_decoding text_generation text_to_text_model token_vectors transformer_decoder "
+            "vector_model"
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
@@ -96,10 +97,10 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "baselines compilation device_faults evaluation forward gpu gpu_environment infeed initialization "
-            "language_model_objective local_cluster loop losses outlook pace pretrain pretraining_corpora "
-            "pretraining_data pretraining_heldout pretraining_start profiling replicas reporting signals start "
-            "steps strategies token_sources tpu tpu_wheels vocabulary_fit window"
+            "baselines cached_gradients compilation device_faults evaluation forward gpu gpu_environment infeed "
+            "initialization language_model_objective local_cluster loop losses outlook pace pretrain "
+            "pretraining_corpora pretraining_data pretraining_heldout pretraining_start profiling replicas reporting "
+            "signals start steps strategies token_sources tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },
@@ -109,15 +110,15 @@ LAYERS = [
             "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
             "initial_weights intervals keyword_start labelled_data lengths metrics mlm_tuning objectives predicting "
             "pruned_runs registry result_lines results run_plan sampling scheduled_sampling scoring split_files task "
-            "transfer vector_start"
+            "transfer vector_losses vector_objective vector_start"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
-            "squad_scores tagging tagging_rows text_scores text_to_text"
+            "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers"
         ),
         "keras_bert_app.tasks.readers": (
-            "choice_files conll disjoint_parts generic glue languages newsgroups parallel reuters squad tables "
-            "tagging_tasks"
+            "choice_files conll disjoint_parts generic glue languages newsgroups parallel reuters similarity squad "
+            "tables tagging_tasks"
         ),
         "keras_bert_app.inspection": "inspection_report reading source statistics",
     },
@@ -127,8 +128,8 @@ LAYERS = [
             "answers best_answers choice_answers chunks continuation encoder_signatures fill_mask_signatures "
             "finetuned_export generation_signatures "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
-            "raw_answers rows saved_models sentence_vectors sequence_answers specs tagging_answers text_answers "
-            "text_stream word_splitter"
+            "raw_answers rows saved_models sentence_vectors sequence_answers similarity_runs specs "
+            "tagging_answers text_answers text_stream word_splitter"
         ),
     },
     # uses of a model

@@ -22,7 +22,14 @@ from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import results
-from keras_bert_app.tasks.families import multiple_choice, question_answering, sequences, tagging, text_to_text
+from keras_bert_app.tasks.families import (
+    multiple_choice,
+    question_answering,
+    sequences,
+    tagging,
+    text_to_text,
+    text_vectors,
+)
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategies
 
@@ -160,6 +167,11 @@ def raw_text_function(workdir: str, changes: dict | None = None) -> tuple[Callab
 
 def _module(finetuned, inputs, max_windows, execution=PLAIN):
     family = finetuned.task.family
+    if family is text_vectors:
+        raise UserError(
+            f"{finetuned.directory}: is a run of --task=similarity, which gives vectors of texts; give it to embed as "
+            "--init_checkpoint, or export it"
+        )
     if family is sequences:
         return SequenceModule(finetuned, inputs, execution)
     if family is text_to_text:

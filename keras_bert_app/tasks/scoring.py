@@ -16,7 +16,7 @@ from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
-from keras_bert_app.tasks.task import TEXT_TO_TEXT, Examples, names_in_answers
+from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
 from keras_bert_app.training.compilation import inference_execution
@@ -213,8 +213,9 @@ class Ensemble(FinetunedRun):
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
         """The mean logits over the runs. One model loads the weights of each run in turn."""
-        if self.task.kind == TEXT_TO_TEXT and len(self.directories) > 1:
-            raise UserError("--ensemble: the texts of several runs have no mean; leave out --ensemble")
+        if self.task.kind in (TEXT_TO_TEXT, SIMILARITY) and len(self.directories) > 1:
+            what = "texts" if self.task.kind == TEXT_TO_TEXT else "vectors"
+            raise UserError(f"--ensemble: the {what} of several runs have no mean; leave out --ensemble")
         # The run of self.directory answers last, so that the model has the weights of this run afterwards.
         *others, own = [*self.directories[1:], self.directory]
         return _mean(

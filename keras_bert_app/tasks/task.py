@@ -14,6 +14,7 @@ from keras_bert_app.tasks import sampling, split_files
 
 SPLITS = ("train", "dev", "test")
 TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
+SIMILARITY = "similarity"  # the kind of tasks whose answers are vectors
 # Fields that describe the layers under an output layer, and what they learn besides the labels.
 HEAD_FIELDS = (
     "layers",

@@ -111,7 +111,14 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
     expected = means / np.linalg.norm(means, axis=1, keepdims=True)
     np.testing.assert_allclose(outputs["embedding"], expected, atol=2e-6)
     how = json.loads(open(os.path.join(written, "export.json"), encoding="utf-8").read())["how"]
-    assert how == {"pooling": "mean", "layer": 3, "normalize": True, "pool_special_tokens": True, "max_seq_length": 11}
+    assert how == {
+        "pooling": "mean",
+        "layer": 3,
+        "normalize": True,
+        "pool_special_tokens": True,
+        "max_seq_length": 11,
+        "vector_size": 0,
+    }
 
 
 def test_flags_override_the_files_of_a_folder_and_the_line_says_so(folder, states):
@@ -128,7 +135,7 @@ def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
     write_modules(tmp_path, folder="0_BERT")
     shutil.copytree(folder, tmp_path / "0_BERT")
     module, _ = sentence_vectors.embedding_module(str(tmp_path))
-    assert module.about.how == Pooling("mean", 3, normalize=True, pool_special_tokens=True, max_seq_length=11)
+    assert module.about.how == Pooling("mean", 3, True, True, 11, vector_size=0)
 
 
 def test_for_other_models_one_line_names_the_choice_and_the_alternative(model):
@@ -196,6 +203,7 @@ def test_a_moved_export_gives_the_vectors_of_the_live_model_in_a_fresh_process(m
         "normalize": True,
         "pool_special_tokens": False,
         "max_seq_length": 23,
+        "vector_size": 0,
     }
     assert json.loads(saved_models.read_file(moved, 1, "config.json"))["num_hidden_layers"] == 2
     assert b"- mean of layer 2\n- [CLS] and [SEP] are not pooled" in saved_models.read_file(moved, 1, "README.md")

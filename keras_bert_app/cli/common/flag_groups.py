@@ -106,6 +106,11 @@ FINETUNE = GroupedFlags(
             "max_target_length label_smoothing batch_tokens teacher_forcing teacher_forcing_schedule num_beams "
             "length_penalty temperature top_k top_p",
         ),
+        _group(
+            "similarity",
+            "vectors of texts",
+            "vector_loss vector_temperature symmetric_loss triplet_margin vector_sizes similarity_metric",
+        ),
     ),
 )
 

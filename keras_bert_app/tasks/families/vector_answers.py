@@ -14,7 +14,7 @@ def predictions(examples: Sequence, vectors: Sequence, kind: str) -> list[dict]:
     """The predictions from vectors of length 1.
 
     Args:
-        examples: sentence_vectors.Example.
+        examples: text_vectors.Example.
         vectors: the vectors of the texts of each example, [G, D]; dense, or sparse of scipy.
         kind: "spearman", "mrr" or "nearest_label".
 
@@ -130,7 +130,7 @@ def measure(metric: str, examples: Sequence, found: Sequence[dict]) -> intervals
 
     Args:
         metric: a key of SCORES.
-        examples: sentence_vectors.Example.
+        examples: text_vectors.Example.
         found: the result of predictions.
     """
     if metric in _OF_EXAMPLES:

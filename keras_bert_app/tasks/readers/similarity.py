@@ -4,10 +4,10 @@ import dataclasses
 import math
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks.families import sentence_vectors
-from keras_bert_app.tasks.families.sentence_vectors import METRICS, Example
+from keras_bert_app.tasks.families import text_vectors
+from keras_bert_app.tasks.families.text_vectors import METRICS, Example
 from keras_bert_app.tasks.readers.tables import head_advice, read_rows, shown_columns, text_of
-from keras_bert_app.tasks.task import Examples, Task
+from keras_bert_app.tasks.task import SIMILARITY, Examples, Task
 from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET
 
 _ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
@@ -131,8 +131,8 @@ TASKS = (
         name="similarity",
         summary="vectors of texts, from a table: a text and its own text (and negatives), two texts and a score, a "
         "text and a label, or texts alone",
-        family=sentence_vectors,
-        kind="similarity",
+        family=text_vectors,
+        kind=SIMILARITY,
         read=_read,
         files=_FILES,
         metrics=METRICS["spearman"],

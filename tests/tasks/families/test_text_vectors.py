@@ -15,8 +15,8 @@ from keras_bert_app.modeling.task_models import make_task_model
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from keras_bert_app.tasks import batch_plans, registry
-from keras_bert_app.tasks.families import sentence_vectors, vector_answers
-from keras_bert_app.tasks.families.sentence_vectors import Example
+from keras_bert_app.tasks.families import text_vectors, vector_answers
+from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.vectors.embedding import Embedder
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
@@ -49,7 +49,7 @@ def settled(directory, **settings):
 def test_the_columns_decide_the_loss_and_the_metric(tmp_path, head, row, loss, metric):
     run = settled(write(tmp_path, train=[head, row], dev=[head, row]))
     assert (run.vector_loss, run.similarity_metric) == (loss, metric)
-    assert TASK.bound(run).metrics == sentence_vectors.METRICS[metric]
+    assert TASK.bound(run).metrics == text_vectors.METRICS[metric]
     assert settled(write(tmp_path, train=["text", "a"], dev=[head, row])).vector_loss == "simcse"
 
 
@@ -105,7 +105,7 @@ def test_no_text_meets_itself_in_a_batch_and_labels_stand_together():
     examples = [Example("", tuple(f"a{n}" for n in generator.integers(0, 60, 2)), None, "") for _ in range(200)]
     tokenizer = tokenizer_of_words()
     run = FinetuningConfig(task="similarity", vector_loss="contrastive", global_batch_size=16, max_seq_length=8)
-    features = sentence_vectors.featurize(TASK, examples, tokenizer, run, ())
+    features = text_vectors.featurize(TASK, examples, tokenizer, run, ())
     plan = batch_plans.epoch_plan(features, run, 3)
     assert sorted(np.concatenate([batch.units for batch in plan])) == list(range(200))
     for batch in plan:
@@ -113,7 +113,7 @@ def test_no_text_meets_itself_in_a_batch_and_labels_stand_together():
         assert len(set(texts)) == len(texts) and len(batch.units) <= 16
     labelled = [Example("", (f"a{n}",), "wxyz"[n % 4], "") for n in range(64)]
     run = FinetuningConfig(task="similarity", vector_loss="triplet", global_batch_size=8, max_seq_length=8)
-    for batch in batch_plans.epoch_plan(sentence_vectors.featurize(TASK, labelled, tokenizer, run, ()), run, 0):
+    for batch in batch_plans.epoch_plan(text_vectors.featurize(TASK, labelled, tokenizer, run, ()), run, 0):
         labels = [labelled[unit].label for unit in batch.units]
         assert all(labels.count(label) >= 4 for label in labels)
 
