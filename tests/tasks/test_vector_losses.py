@@ -138,3 +138,24 @@ def test_vectors_have_length_1_and_their_pooling():
     }
     assert vectors["mean"].shape == (4, 2, 16) and np.abs(vectors["mean"] - vectors["cls"]).max() > 0.01
     np.testing.assert_allclose(np.linalg.norm(vectors["mean"], axis=-1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["contrastive", "symmetric", "cosent", "cosine", "triplet"])
+def test_losses_and_gradients_are_those_of_sentence_transformers(golden, name):
+    values = np.load(golden / "vector_losses.npz")
+    given = tf.constant(values["vectors"])
+    vectors = given[:, : {"contrastive": 3, "triplet": 1}.get(name, 2)]
+    loss = CONTRASTIVE if name == "symmetric" else name
+    objective = VectorObjective(loss, 0.05, is_symmetric=name == "symmetric", margin=0.5)
+    batch = {
+        "input_mask": tf.ones([*vectors.shape[:2], 1], tf.int32),
+        "example_weights": tf.ones([8]),
+        "scores": tf.constant(values["scores"]),
+        "labels": tf.constant(values["labels"], tf.int32),
+    }
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        units = tf.math.l2_normalize(given[:, : vectors.shape[1]], axis=-1)
+        value = objective.mean_loss(objective.loss_sums({"vectors": units}, batch), *objective.counts(batch))
+    assert float(value) == pytest.approx(float(values[f"{name}_loss"]), rel=1e-5)
+    np.testing.assert_allclose(tape.gradient(value, given), values[f"{name}_gradient"], atol=2e-6)
