@@ -10,9 +10,9 @@ task, with train.txt, dev.txt and test.txt in CoNLL columns.
 import json
 import os
 
-from absl import app, flags
+from absl import flags
 
-from examples.common import difference, keep_settings, run, spread
+from examples.common import difference, keep_settings, run, run_with_flags, spread
 from keras_bert_app import BertConfig, finetune
 
 KINDS = (
@@ -117,7 +117,14 @@ if __name__ == "__main__":
     flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
     flags.DEFINE_integer("num_words", 1000, "New words.")
-    given = flags.FLAGS
-    names = ("init_checkpoint", "input_files", "text_field", "general_files", "ner_dir")
-    names += ("steps", "num_seeds", "num_words")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))
+    run_with_flags(
+        main,
+        "init_checkpoint",
+        "input_files",
+        "text_field",
+        "general_files",
+        "ner_dir",
+        "steps",
+        "num_seeds",
+        "num_words",
+    )

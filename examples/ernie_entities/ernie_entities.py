@@ -11,9 +11,9 @@ import os
 import random
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from examples.common import keep_settings, run, spread
+from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
 from examples.ernie_entities.entities import graph, read_articles, transe
 from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
 from examples.relations.relations import macro_f1, read
@@ -119,19 +119,10 @@ def pretrain(directory, workdir, has_entities, vectors, size, steps, seed):
         input_files=f"{directory}/{name}.txt",
         vocab_file=f"{directory}/{name}.vocab",
         config=size,
-        sentence_objective="none",
-        short_seq_prob=0,
         max_seq_length=_LENGTH,
         global_batch_size=32,
-        optimizer="muon",
-        learning_rate=3e-3,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        initializer_range=0.06,
         holdout_fraction=0,
-        num_train_steps=steps,
-        num_warmup_steps=steps // 16,
-        save_checkpoints_steps=max(steps // 8, 1),
+        **small_pretraining(steps),
         seed=seed,
         **({"given_vectors": f"{directory}/{vectors}"} if vectors else {}),
     )
@@ -185,6 +176,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("semeval_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    given = flags.FLAGS
-    names = ("wiki", "semeval_dir", "steps", "num_seeds")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))
+    run_with_flags(main, "wiki", "semeval_dir", "steps", "num_seeds")

@@ -15,9 +15,9 @@ import re
 import sys
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from examples.common import keep_settings, run, spread
+from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
 from examples.ernie_masking.hidden_titles import (
     LONGEST,
     constant,
@@ -134,18 +134,9 @@ def pretrain(directory, workdir, number, size, steps, seed):
         input_files=f"{directory}/training.jsonl",
         vocab_file=f"{directory}/vocab.txt",
         config=size,
-        sentence_objective="none",
-        short_seq_prob=0,
         max_seq_length=_LENGTH,
         global_batch_size=32,
-        optimizer="muon",
-        learning_rate=3e-3,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        initializer_range=0.06,
-        num_train_steps=steps,
-        num_warmup_steps=steps // 16,
-        save_checkpoints_steps=max(steps // 8, 1),
+        **small_pretraining(steps),
         seed=seed,
         **masking,
     )
@@ -180,6 +171,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("words_file", "", "Words, one a line; by default those of jieba.")
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    given = flags.FLAGS
-    names = ("wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))
+    run_with_flags(main, "wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds")

@@ -12,9 +12,9 @@ import json
 import os
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from examples.common import keep_settings, run, spread
+from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
@@ -62,19 +62,10 @@ def pretrain(directory, workdir, exponent, size, steps, seed):
         vocab_file=f"{directory}/vocab.txt",
         config=size,
         do_lower_case=False,
-        sentence_objective="none",
         masked_lm_prob=0.25,
-        short_seq_prob=0,
         max_seq_length=_LENGTH,
         global_batch_size=64,
-        optimizer="muon",
-        learning_rate=3e-3,
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        initializer_range=0.06,
-        num_train_steps=steps,
-        num_warmup_steps=steps // 16,
-        save_checkpoints_steps=max(steps // 8, 1),
+        **small_pretraining(steps),
         seed=seed,
         **mixed,
     )
@@ -132,6 +123,4 @@ if __name__ == "__main__":
     flags.DEFINE_list("parallel", None, "Files of translated paragraphs, the English one first.", required=True)
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    given = flags.FLAGS
-    names = ("english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in names}))
+    run_with_flags(main, "english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds")

@@ -11,12 +11,12 @@ import json
 import pathlib
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from examples.common import keep_settings, spread
+from examples.common import keep_settings, run_with_flags, spread
 from keras_bert_app import FinetunedRun, finetune
 
 _TREE = pathlib.Path(__file__).with_name("tree.txt")
@@ -160,7 +160,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("num_seeds", 3, "Runs.")
     flags.DEFINE_integer("max_seq_length", 256, "Tokens of a document that the model reads.")
     flags.DEFINE_float("num_train_epochs", 6, "Epochs of a run.")
-    given = flags.FLAGS
-    names = ("data_dir", "init_checkpoint", "num_seeds", "max_seq_length", "num_train_epochs")
-    settings = {name: getattr(given, name) for name in names} | {"bias_correction": True}
-    app.run(lambda _: main(given.output_dir, **settings))
+    flags.DEFINE_bool("bias_correction", True, "Correct the optimizer's means in the first steps.")
+    run_with_flags(
+        main, "data_dir", "init_checkpoint", "num_seeds", "max_seq_length", "num_train_epochs", "bias_correction"
+    )

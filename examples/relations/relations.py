@@ -14,9 +14,9 @@ import sys
 import keras
 import numpy as np
 import tensorflow as tf
-from absl import app, flags
+from absl import flags
 
-from examples.common import keep_settings, spread
+from examples.common import keep_settings, run_with_flags, spread
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -192,6 +192,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("epochs", 3, "Epochs of a run.")
     flags.DEFINE_float("learning_rate", 5e-5, "Learning rate at the start. It falls to zero.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    given = flags.FLAGS
-    settings = ("data_dir", "init_checkpoint", "part", "epochs", "learning_rate", "num_seeds")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in settings}))
+    run_with_flags(main, "data_dir", "init_checkpoint", "part", "epochs", "learning_rate", "num_seeds")

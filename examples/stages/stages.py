@@ -9,9 +9,9 @@ the official files.
 import json
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from examples.common import difference, keep_settings, spread
+from examples.common import difference, keep_settings, run_with_flags, spread
 from keras_bert_app import FinetunedRun, finetune
 
 # Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).
@@ -95,6 +95,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
     flags.DEFINE_list("targets", list(TARGETS), "Target tasks.")
     flags.DEFINE_integer("num_seeds", 5, "Runs of each kind.")
-    given = flags.FLAGS
-    settings = ("data_dir", "init_checkpoint", "targets", "num_seeds")
-    app.run(lambda _: main(given.output_dir, **{name: getattr(given, name) for name in settings}))
+    run_with_flags(main, "data_dir", "init_checkpoint", "targets", "num_seeds")

@@ -16,7 +16,6 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.export.text_answers import TextToTextModule
-from keras_bert_app.files import read_json
 from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
@@ -63,12 +62,7 @@ def is_finetuned(path: str | os.PathLike) -> bool:
     Returns:
         bool. False for a handle.
     """
-    try:
-        directory = seeds.best_run(str(path))
-        values = read_json(work_directory.path_in(directory, "config.json"), folder=directory)
-    except (UserError, tf.errors.UnimplementedError):  # No file system can read a handle such as hf://.
-        return False
-    return FinetuningConfig.KEY in values
+    return FinetuningConfig.KEY in seeds.configuration(path)
 
 
 def refuse_single_checkpoint(path: str) -> None:

@@ -2,11 +2,7 @@
 
 import os
 
-import tensorflow as tf
-
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.errors import UserError
-from keras_bert_app.files import read_json
 from keras_bert_app.interop.huggingface.sentence_transformers_files import SentenceTransformer
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -21,11 +17,7 @@ def is_similarity_run(path: str | os.PathLike) -> bool:
     Returns:
         bool. False for a handle.
     """
-    try:
-        directory = _directory(path)
-        head = read_json(work_directory.path_in(directory, "config.json"), folder=directory).get("head")
-    except (UserError, tf.errors.UnimplementedError):  # No file system can read a handle such as hf://.
-        return False
+    head = seeds.configuration(_directory(path)).get("head")
     return isinstance(head, dict) and "vector_pooling" in head
 
 

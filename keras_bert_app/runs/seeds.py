@@ -1,9 +1,11 @@
 """Finds the runs of several seeds: WORKDIR/seed-N, with one results.json for all of them."""
 
 import os
+from typing import Any
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
+from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.runs import work_directory
 from pipelines import storage
 
@@ -29,6 +31,24 @@ def best(workdir: str) -> str:
     if not (values := _results(workdir)):
         return workdir
     return _directory(workdir, max((run for run in values["runs"] if "failed" not in run), key=_score))
+
+
+def configuration(path: str | os.PathLike) -> dict[str, Any]:
+    """The config.json of a run, or of the best of its seeds.
+
+    Args:
+        path: a directory, or a handle such as hf://.
+
+    Returns:
+        The content; {} if the path has no such file, or is a handle.
+    """
+    if is_handle(str(path)):
+        return {}
+    try:
+        directory = best(str(path))
+        return read_json(work_directory.path_in(directory, "config.json"), folder=directory)
+    except UserError:
+        return {}
 
 
 def sound(workdir: str) -> list[str]:
