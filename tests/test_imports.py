@@ -147,16 +147,16 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "embedding learning_text nearest plain_rows text_embedder text_sources vector_files vector_learning "
-            "word_relations"
+            "embedding learning_text nearest plain_rows search_collections search_evaluation search_scores "
+            "text_embedder text_sources vector_files vector_learning word_relations word_search"
         ),
     },
     # commands
     {
         "keras_bert_app.cli": (
-            "analyze ask check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
-            "generate inspect_data launch_workers learn_vectors learn_vocab nearest_words predict prepare_corpus "
-            "pretrain search serve tokenize"
+            "analyze ask check_vocab convert demo embed estimate evaluate evaluate_search export extend_vocab "
+            "fill_mask finetune generate inspect_data launch_workers learn_vectors learn_vocab nearest_words "
+            "predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

@@ -39,14 +39,7 @@ def load_embedder(
         query, *others = embed(["a question", "an answer", "another answer"])
         [float(query @ other) for other in others]  # cosines
     """
-    model = os.fspath(model)
-    if _is_export(model):
-        if pooling:
-            raise UserError(f"{next(iter(pooling))} is for models; the export {model} has its own")
-        embed = embedding.load_embedder(model)
-    else:
-        module, _ = embedding_module(model, Pooling(**pooling), lambda line: log(in_arguments(line)))
-        embed = embedding.Embedder(module.exported)
+    embed = embedder_of(os.fspath(model), lambda line: log(in_arguments(line)), **pooling)
 
     def vectors(texts: str | Iterable[str], batch_size: int = embedding.BATCH_SIZE) -> np.ndarray:
         batch, is_one = as_batch(texts)
@@ -56,6 +49,16 @@ def load_embedder(
         return rows[0] if is_one else rows
 
     return vectors
+
+
+def embedder_of(model: str, log: Callable[[str], None] = lambda line: None, **pooling: Any) -> embedding.Embedder:
+    """The Embedder of an export, or of a model. The arguments are those of load_embedder."""
+    if _is_export(model):
+        if pooling:
+            raise UserError(f"{next(iter(pooling))} is for models; the export {model} has its own")
+        return embedding.load_embedder(model)
+    module, _ = embedding_module(model, Pooling(**pooling), log)
+    return embedding.Embedder(module.exported)
 
 
 def _is_export(model):

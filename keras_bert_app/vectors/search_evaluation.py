@@ -1,0 +1,84 @@
+"""Rankings of a model for a collection, and scores of several rankings with their intervals."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import numpy as np
+
+from keras_bert_app.tasks import intervals
+from keras_bert_app.terminal.progress import Progress
+from keras_bert_app.vectors import vector_files
+from keras_bert_app.vectors.embedding import embed_texts
+from keras_bert_app.vectors.nearest import nearest
+from keras_bert_app.vectors.search_collections import Collection
+from keras_bert_app.vectors.text_embedder import embedder_of
+from keras_bert_app.vectors.text_sources import work_of
+
+_QUERIES_AT_A_TIME = 256
+
+
+def rankings_of_model(
+    model: str, collection: Collection, vectors_file: str, count: int, stream: TextIO
+) -> dict[str, list[str]]:
+    """The nearest texts of a collection for each query, by the cosine of their vectors.
+
+    A text whose id is that of the query does not count, as in BEIR.
+
+    Args:
+        model: an export of embeddings, or a model in any layout.
+        collection: Collection.
+        vectors_file: path of a new .npy file for the vectors of the texts.
+        count: how many texts to find.
+        stream: file for progress lines.
+
+    Returns:
+        dict name of a query -> ids, the nearest first.
+    """
+    embed = embedder_of(model)
+    texts = [text.encode() for text in collection.texts]
+    progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
+    vector_files.write_vectors(embed, texts, len(texts), vectors_file, done=progress.done)
+    progress.end()
+    vectors, names, found = vector_files.load_vectors(vectors_file), list(collection.queries), {}
+    for start in range(0, len(names), _QUERIES_AT_A_TIME):
+        some = names[start : start + _QUERIES_AT_A_TIME]
+        queries, _ = embed_texts(embed, [collection.queries[name].encode() for name in some])
+        _, rows = nearest(queries, vectors, count + 1)
+        for name, row in zip(some, rows.tolist(), strict=True):
+            found[name] = [text for place in row if (text := collection.ids[place]) != name][:count]
+    return found
+
+
+def compared(scores: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+    """The mean of each score, its 95 % interval over queries, and those of the differences to the last ranking.
+
+    Args:
+        scores: dict name of a ranking -> dict score -> float [Q]. The last ranking is compared with the others.
+    """
+    *others, last = scores
+    results = {}
+    for name, of_queries in scores.items():
+        results[name] = {
+            score: {"mean": float(values.mean()), "interval": list(intervals.interval(values, range(len(values))))}
+            for score, values in of_queries.items()
+        }
+    for name in others:
+        for score, values in scores[last].items():
+            gain = values - scores[name][score]
+            results[name][score]["gain_of_last"] = float(gain.mean())
+            results[name][score]["gain_interval"] = list(intervals.interval(gain, range(len(gain))))
+    return results
+
+
+def table(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the lines of a table of the results of `compared`."""
+    names = list(next(iter(results.values())))
+    width = max(24, *(len(name) for name in results))
+    yield f"{'':{width}}" + "".join(f"  {name:>10}" for name in names)
+    for name, figures in results.items():
+        yield f"{name:{width}}" + "".join(f"  {figures[score]['mean']:10.4f}" for score in names)
+    *others, last = results
+    for name in others:
+        low, high = results[name][names[0]]["gain_interval"]
+        gain = results[name][names[0]]["gain_of_last"]
+        yield f"{names[0]} of {last} minus that of {name}: {gain:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"

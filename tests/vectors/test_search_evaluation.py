@@ -1,0 +1,138 @@
+"""Search on collections: scores against trec_eval, files and their faults, BM25, and the command."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.vectors import search_collections, search_scores, word_search
+from keras_bert_app.vectors.search_evaluation import compared
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
+from tests.cli.conftest import run  # noqa: F401  a fixture
+
+WORDS = "cat dog bird stone river rain bread salt hill table".split()
+
+
+def test_scores_are_those_of_trec_eval(golden):
+    cases = json.loads((golden / "search_scores.json").read_text())["cases"]
+    for case in cases:
+        values = search_scores.of_queries({"q": case["ranking"]}, {"q": case["grades"]})
+        for name, expected in case["scores"].items():
+            assert values[name][0] == pytest.approx(expected, abs=1e-9), name
+
+
+def test_scores_by_hand():
+    grades = {"a": 2, "b": 1, "c": 0}
+    assert search_scores.ndcg(["c", "b", "a"], grades, 10) == pytest.approx(
+        (1 / math.log2(3) + 2 / 2) / (2 + 1 / math.log2(3))
+    )
+    assert search_scores.reciprocal_rank(["c", "x", "b"], grades, 2) == 0.0
+    assert search_scores.average_precision(["a", "x", "b"], grades, 10) == pytest.approx((1 + 2 / 3) / 2)
+    assert search_scores.of_queries({}, {"q": grades})["recall@10"].tolist() == [0.0]
+
+
+def write_collection(directory, texts, queries, grades):
+    (directory / "qrels").mkdir(parents=True)
+    lines = "".join(json.dumps({"_id": name, "title": "", "text": text}) + "\n" for name, text in texts.items())
+    (directory / "corpus.jsonl").write_text(lines)
+    lines = "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in queries.items())
+    (directory / "queries.jsonl").write_text(lines)
+    rows = "".join(f"{query}\t{text}\t{grade}\n" for query, text, grade in grades)
+    (directory / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    return str(directory)
+
+
+def test_a_collection_has_the_queries_with_a_relevant_text(tmp_path):
+    grades = [("q1", "d1", 2), ("q1", "d2", 0), ("q2", "d2", 0)]
+    data = write_collection(tmp_path / "c", {"d1": "a cat", "d2": ""}, {"q1": "cat", "q2": "dog"}, grades)
+    collection = search_collections.read(data)
+    assert collection.queries == {"q1": "cat"} and collection.judged == {"q1": {"d1": 2, "d2": 0}}
+    assert collection.ids == ["d1", "d2"] and collection.texts == ["a cat", ""]
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("qrels/test.tsv", "q1\td9\t1\n", r"test.tsv:1: 'd9' is not in corpus.jsonl; expected the _id"),
+        ("qrels/test.tsv", "q9\td1\t1\n", r"test.tsv:1: 'q9' is not in queries.jsonl"),
+        ("qrels/test.tsv", "q1\td1\n", r"test.tsv:1: 'q1\\td1'; expected query-id, corpus-id and a whole number"),
+        ("qrels/test.tsv", "q1\td1\t0\n", "no query of qrels/test.tsv has a relevant text"),
+        ("corpus.jsonl", '{"_id": "d1"}\n{"_id": "d1"}\n', r"corpus.jsonl:2: _id 'd1' occurs twice"),
+        ("corpus.jsonl", '{"text": "a"}\n', r"corpus.jsonl:1: .*; expected an object such as"),
+        ("queries.jsonl", "no json\n", r"queries.jsonl:1: 'no json'; expected an object such as"),
+    ],
+)
+def test_a_faulty_file_is_named_with_its_line(tmp_path, name, content, message):
+    data = write_collection(tmp_path / "c", {"d1": "a cat"}, {"q1": "cat"}, [("q1", "d1", 1)])
+    (tmp_path / "c" / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        search_collections.read(data)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match="corpus.jsonl: there is no such file; expected a folder with corpus.jsonl"):
+        search_collections.read(str(tmp_path))
+
+
+def test_bm25_ranks_by_words_and_leaves_out_texts_without_them():
+    texts = ["the cat sat", "a dog and a cat and a bird", "stones", "猫在山上"]
+    found = word_search.rankings(list("abcd"), texts, {"1": "Cat sat", "2": "nothing here", "3": "山"}, 3)
+    assert found == {"1": ["a", "b"], "2": [], "3": ["d"]}
+
+
+def test_bm25_is_lucenes_formula():
+    texts = ["x y", "x x z w", "y"]
+    found = word_search.rankings(["0", "1", "2"], texts, {"q": "x"}, 3)["q"]
+    idf, mean = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5)), 7 / 3
+
+    def score(count, length):
+        return idf * count / (count + 0.9 * (1 - 0.4 + 0.4 * length / mean))
+
+    assert found == sorted("01", key=lambda name: -score(*((1, 2) if name == "0" else (2, 4))))
+
+
+def test_gains_have_intervals_over_queries():
+    better = {"ndcg@10": np.array([0.9, 0.8, 1.0, 0.7, 0.9, 0.8, 0.9])}
+    worse = {"ndcg@10": np.array([0.1, 0.3, 0.2, 0.1, 0.4, 0.2, 0.3])}
+    results = compared({"BM25": worse, "model": better})
+    low, high = results["BM25"]["ndcg@10"]["gain_interval"]
+    assert 0.4 < low < results["BM25"]["ndcg@10"]["gain_of_last"] < high < 0.8
+    assert "gain_of_last" not in results["model"]["ndcg@10"]
+
+
+def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run):  # noqa: F811
+    pieces = (*SPECIAL_PIECES, *WORDS)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=16,
+    )
+    generator = np.random.default_rng(0)
+    tensors = {path: generator.normal(0.0, 0.5, shape).astype(np.float32) for path, shape in shapes(config).items()}
+    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
+    model = str(tmp_path / "a model")
+    load.write_weights(Weights(config, tensors, vocabulary=vocabulary, origin="a test"), "workdir", model)
+    texts = {f"d{n}": f"{a} {b}" for n, (a, b) in enumerate(zip(WORDS, WORDS[1:], strict=False))}
+    queries = {name.replace("d", "q"): text for name, text in texts.items()} | {"d0": "cat dog"}
+    grades = [(query, query.replace("q", "d") if query != "d0" else "d1", 1) for query in queries]
+    data = write_collection(tmp_path / "my collection", texts, queries, grades)
+    output = tmp_path / "scores.json"
+    flags = (f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model}", f"--output_file={output}")
+    done = run("evaluate_search", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "9 texts, 10 queries of test" in done.stdout
+    assert f"ndcg@10 of {model} minus that of BM25: " in done.stdout
+    scores = json.loads(output.read_text())["scores"]
+    # Each query q is a text of the collection, so its own vector is the nearest. The query d0 does not find itself.
+    assert 0.9 < scores[model]["mrr@10"]["mean"] < 1.0
+    again = run("evaluate_search", *flags)
+    assert again.returncode == 2 and "scores.json is there already; --overwrite replaces it" in again.stderr
