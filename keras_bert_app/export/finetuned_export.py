@@ -16,6 +16,7 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.export.text_answers import TextToTextModule
+from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
@@ -62,7 +63,7 @@ def is_finetuned(path: str | os.PathLike) -> bool:
     Returns:
         bool. False for a handle.
     """
-    return FinetuningConfig.KEY in seeds.configuration(path)
+    return not is_handle(str(path)) and FinetuningConfig.KEY in seeds.configuration(path)
 
 
 def refuse_single_checkpoint(path: str) -> None:

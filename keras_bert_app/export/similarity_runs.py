@@ -3,6 +3,7 @@
 import os
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.interop.huggingface.sentence_transformers_files import SentenceTransformer
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -17,6 +18,8 @@ def is_similarity_run(path: str | os.PathLike) -> bool:
     Returns:
         bool. False for a handle.
     """
+    if is_handle(str(path)):
+        return False
     head = seeds.configuration(_directory(path)).get("head")
     return isinstance(head, dict) and "vector_pooling" in head
 

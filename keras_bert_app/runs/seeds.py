@@ -5,7 +5,6 @@ from typing import Any
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
-from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.runs import work_directory
 from pipelines import storage
 
@@ -37,13 +36,11 @@ def configuration(path: str | os.PathLike) -> dict[str, Any]:
     """The config.json of a run, or of the best of its seeds.
 
     Args:
-        path: a directory, or a handle such as hf://.
+        path: a directory.
 
     Returns:
-        The content; {} if the path has no such file, or is a handle.
+        The content; {} if the path has no such file.
     """
-    if is_handle(str(path)):
-        return {}
     try:
         directory = best(str(path))
         return read_json(work_directory.path_in(directory, "config.json"), folder=directory)
