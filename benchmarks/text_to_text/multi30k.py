@@ -12,8 +12,8 @@ training captions of both languages. A row that ends in "quarter" has a quarter 
 
 The table also shows what the same weights reach with a greedy search, and what the last checkpoint and the mean of the
 last five checkpoints reach on the half of val that chooses. --test_rows scores rows on test_2016_flickr. Choose them by
-the table, and score each row once. A row that was stopped continues. A row takes an estimated 25 minutes on two cores
-with AVX2.
+the table, and score each row once. A row that was stopped continues. A step of the Transformer takes about 1.1 seconds
+on two cores with AVX2, so its row takes 1.8 hours; --steps=2400 is enough to compare rows.
 """
 
 import json
