@@ -23,9 +23,15 @@ from pipelines.wordpiece.vocabulary import read_bytes
 
 _FORMATS = ("workdir", "huggingface", "google_tf1", "keras_hub", "model_garden", "gpt2")
 
+_OF_VECTORS = "sentence_transformers"
 _FROM = flags.DEFINE_enum("from", "auto", ("auto", *_FORMATS), "Layout of --input.")
 flags.DEFINE_string("input", "", "The model to read.")
-_TO = flags.DEFINE_enum("to", None, _FORMATS, "Layout to write.")
+_TO = flags.DEFINE_enum(
+    "to",
+    None,
+    (*_FORMATS, _OF_VECTORS),
+    "Layout to write. sentence_transformers: huggingface, and how a text gets its vector.",
+)
 _OUTPUT = flags.DEFINE_string("output", "", "Directory to write, a new one.")
 _ALLOW_MISSING = flags.DEFINE_list("allow_missing", [], f"Parts that --input need not have: {', '.join(PARTS[1:])}.")
 _ALLOW_UNEXPECTED = flags.DEFINE_bool("allow_unexpected", False, "Leave out tensors that have no place in this model.")
@@ -81,6 +87,8 @@ def main(arguments: list[str]) -> None:
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
         from keras_bert_app.interop import load, parity
+        from keras_bert_app.interop.huggingface import sentence_transformers_files
+    steps = _steps(source) if _TO.value == _OF_VECTORS else None
     if pruned and _TO.value == "workdir":
         from keras_bert_app.export import finetuned_export
 
@@ -103,12 +111,30 @@ def main(arguments: list[str]) -> None:
         weights, line = operation(weights)
         print(line, flush=True)
     if _OUTPUT.value:
-        for line in load.write_weights(weights, _TO.value, _OUTPUT.value):
+        layout = "huggingface" if _TO.value == _OF_VECTORS else _TO.value
+        for line in load.write_weights(weights, layout, _OUTPUT.value):
             print(line, flush=True)
+        if steps:
+            config = weights.config
+            sentence_transformers_files.write(_OUTPUT.value, steps, config.hidden_size, config.max_position_embeddings)
+            print(f"modules.json: {steps.pooling} of the last layer{', of length 1' * steps.normalize}")
         if _PARITY.value:
-            parity.write_golden(load.format_module(_TO.value).read(_OUTPUT.value), _OUTPUT.value)
+            parity.write_golden(load.format_module(layout).read(_OUTPUT.value), _OUTPUT.value)
     if not outputs_agree:
         sys.exit(1)
+
+
+def _steps(source):
+    """How the source makes the vector of a text."""
+    from keras_bert_app.export.sentence_vectors import own_steps
+
+    steps = own_steps(source)
+    if steps is None:
+        raise UserError(
+            f"--to={_OF_VECTORS}: {source} does not say how a text gets its vector; give a run of finetune "
+            "--task=similarity, or a folder with modules.json; or write --to=huggingface"
+        )
+    return steps
 
 
 def _write_pruned_run(source, pruned):

@@ -141,7 +141,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     Raises:
         UserError: the path holds no model, or the model cannot be pooled in this way.
     """
-    own = _own_steps(path)
+    own = own_steps(path)
     weights, lines = load.load_weights(
         os.path.join(path, own.folder) if own and own.folder else path, allow_missing=PARTS[1:]
     )
@@ -186,8 +186,18 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
 
 
-def _own_steps(path):
-    """Reads the SentenceTransformer of a model's folder, or of a run of sentence vectors. None for other models."""
+def own_steps(path: str) -> sentence_transformers_files.SentenceTransformer | None:
+    """Reads the SentenceTransformer of a model's folder, or of a run of sentence vectors.
+
+    Args:
+        path: str. See interop.load.load_weights.
+
+    Returns:
+        SentenceTransformer, or None for other models.
+
+    Raises:
+        UserError: a file is damaged, or the model of an archive is in a folder of its own.
+    """
     fetched, _ = hub.fetch(str(path))
     is_archive = archives.is_archive(fetched)
     with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:

@@ -80,7 +80,7 @@ def finetune(start: Start) -> dict[str, Any]:
 
         # 2. the reporter and the first lines of its log
         reporter = reporting.make_reporter(start, state, objective, draw_curves)
-        for line in _introduction(start, model, optimizer, origin):
+        for line in _introduction(start, model, optimizer, origin, objective):
             reporter.say(line)
 
         # 3. batches and dev examples
@@ -183,8 +183,8 @@ def _write_configuration(start):
     work_directory.write_config(start.workdir, start.model_config, start.run, start.vocabulary, notes)
 
 
-def _introduction(start, model, optimizer, origin):
-    """Yields the first lines of the log: the devices, the parameters, the examples and the warnings."""
+def _introduction(start, model, optimizer, origin, objective):
+    """Yields the first lines of the log: the devices, the parameters, the loss, the examples and the warnings."""
     data = start.data.data
     yield strategies.describe(start.strategy, start.run)
     yield from tpu.advice(start.strategy, start.run)
@@ -192,6 +192,8 @@ def _introduction(start, model, optimizer, origin):
     yield f"{model.count_params():,} parameters, {num_trained:,} trained; {origin}"
     if start.data.vectors and not start.existing.has_begun:
         yield start.data.vectors.line(start.run.init_vectors)
+    if description := getattr(objective, "description", ""):
+        yield description
     for name, features, examples in (
         ("training", data.train, data.train_examples),
         ("dev", data.dev, data.dev_examples),

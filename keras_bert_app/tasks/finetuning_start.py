@@ -229,6 +229,11 @@ def _loaded_data(existing, run, tokenizer, num_segments):
 def _head(existing, data, run, tokenizer, context_units, model_config):
     """The Head or Decoder of a run. A resumed run keeps the units of its numbers."""
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
+    if run.vector_loss == "simcse" and (not model_config.has_dropout or run.freeze_layers < 0):
+        raise UserError(
+            "--vector_loss=simcse: a text differs from itself by dropout alone, and this model trains without dropout; "
+            "give a model with hidden_dropout_prob above 0, or a table with pairs, scores or labels"
+        )
     if model_config.architecture != "bert":
         if data.task.kind == TEXT_TO_TEXT:
             raise UserError(

@@ -8,6 +8,13 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks import vector_losses
 
 CONTRASTIVE, COSENT, COSINE, TRIPLET, SIMCSE = "contrastive", "cosent", "cosine", "triplet", "simcse"
+_MEANINGS = {
+    CONTRASTIVE: "each text finds its own text among all texts of the batch",
+    SIMCSE: "each text finds itself after other dropout among all texts of the batch",
+    COSENT: "the cosines of two texts have the order of their scores",
+    COSINE: "the cosine of two texts is their score",
+    TRIPLET: "the farthest text of a label is nearer than the nearest text of another label",
+}
 
 
 class VectorObjective:
@@ -34,6 +41,15 @@ class VectorObjective:
     ):
         self.loss, self.temperature, self.is_symmetric, self.margin = loss, temperature, is_symmetric, margin
         self.sizes = tuple(sizes)
+
+    @property
+    def description(self) -> str:
+        """A line for the log: what the loss says."""
+        value = f"margin {self.margin:g}" if self.loss == TRIPLET else f"temperature {self.temperature:g}"
+        value = "" if self.loss == COSINE else f", {value}"
+        sizes = f", also for the first {', '.join(map(str, self.sizes))} numbers" if self.sizes else ""
+        both = ", in both directions" if self.is_symmetric else ""
+        return f"loss {self.loss}: {_MEANINGS[self.loss]}{both}{value}{sizes}"
 
     def counts(self, batch):
         """[this replica's share of the one loss of the batch], a float32 scalar."""

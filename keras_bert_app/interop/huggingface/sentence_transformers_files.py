@@ -1,4 +1,4 @@
-"""Reads the steps with which a folder of sentence-transformers makes the vector of a text.
+"""Reads and writes the steps with which a folder of sentence-transformers makes the vector of a text.
 
 The files are modules.json and the configurations in 1_Pooling and 2_Normalize.
 """
@@ -74,6 +74,40 @@ def read(directory: str) -> SentenceTransformer | None:
     max_seq_length, lengths_file = _max_seq_length(directory, folder)
     files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *([lengths_file] if lengths_file else []))
     return SentenceTransformer(pooling, "Normalize" in kinds, max_seq_length, folder, files, _remarks(directory))
+
+
+def write(directory: str, steps: SentenceTransformer, size: int, positions: int) -> None:
+    """Writes the files of the steps beside a model in the layout huggingface.
+
+    Args:
+        directory: str. Local directory of the model.
+        steps: SentenceTransformer. Its max_seq_length may be 0 for all positions.
+        size: int. The hidden size of the model.
+        positions: int. The positions of the model.
+    """
+    modes = next(modes for modes, name in _POOLINGS.items() if name == steps.pooling)
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    pooling = {"word_embedding_dimension": size, **{f"{_MODE}{name}": name in modes for name in names}}
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if steps.normalize else [])]
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{kind}" if number else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(kinds)
+    ]
+    contents = {
+        _MODULES: modules,
+        os.path.join("1_Pooling", _CONFIG): pooling,
+        _LENGTHS[0]: {"max_seq_length": steps.max_seq_length or positions, "do_lower_case": False},
+        _PROMPTS: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    }
+    for kind in modules[1:]:
+        storage.make_directories(os.path.join(directory, kind["path"]))
+    for name, content in contents.items():
+        storage.write_whole(os.path.join(directory, name), json.dumps(content, indent=2) + "\n")
 
 
 def _steps(directory, path):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.tasks import intervals, metrics, sampling
 from keras_bert_app.tasks.families import vector_answers
@@ -117,7 +118,13 @@ def texts(examples: Sequence[Example]) -> list[str]:
 
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> VectorHead:
-    """The VectorHead of a run."""
+    """The VectorHead of a run.
+
+    Raises:
+        UserError: the pooling gives several vectors.
+    """
+    if run.pooling == "concat":
+        raise UserError("--pooling=concat: a text has one vector; give --pooling=mean, max or cls")
     return VectorHead(run.pooling)
 
 

@@ -19,6 +19,7 @@ from keras_bert_app.tasks.families import text_vectors, vector_answers
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.vectors.embedding import Embedder
+from tests.cli.conftest import run as run_command  # noqa: F401  a fixture
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
 from tests.training.conftest import two_replicas
 
@@ -71,6 +72,15 @@ def test_tables_that_cannot_be_learned_or_judged_are_refused_in_one_line(tmp_pat
         FinetuningConfig(task="similarity", vector_sizes=("8", "x"))
     with pytest.raises(UserError, match="--vector_sizes=30: the model's vectors have 22 numbers"):
         FinetuningConfig(task="similarity", vector_sizes=("30",), max_seq_length=16).checked_against(CONFIG)
+
+
+def test_a_model_or_pooling_that_cannot_learn_is_refused(tmp_path, pretrained):
+    data = write(tmp_path, train=["text", *GOOD], dev=["text_a\ttext_b", "fine day\tday", "cold day\tday"])
+    wanted = {"task": "similarity", "data_dir": data, "init_checkpoint": pretrained, "max_seq_length": 16}
+    with pytest.raises(UserError, match="--pooling=concat: a text has one vector; give --pooling=mean, max or cls"):
+        launched(tmp_path / "one", {**wanted, "pooling": "concat"})
+    with pytest.raises(UserError, match="--vector_loss=simcse: a text differs from itself by dropout alone"):
+        launched(tmp_path / "two", {**wanted, "freeze_layers": -1})
 
 
 def test_rows_with_an_empty_text_are_counted_and_empty_negatives_are_left_out(tmp_path):
@@ -169,6 +179,8 @@ def test_a_run_learns_pairs_and_reports_ranks_beside_tf_idf(finished):
     assert losses[-1] < losses[0] - 0.1
     assert set(figures["reported"]["metrics"]) == {"mrr", "accuracy_at_1", "recall_at_10"}
     assert figures["baseline"]["what"] == "cosine of the words' TF-IDF" and "nearest 0." in output
+    line = "loss contrastive: each text finds its own text among all texts of the batch, temperature 0.05, also for the"
+    assert f"{line} first 22, 8 numbers\n" in output
 
 
 def test_a_run_that_was_cut_off_ends_bit_for_bit_the_same(finished, tmp_path):
@@ -228,3 +240,18 @@ def test_two_replicas_with_negatives_of_both_end_with_the_weights_of_one(tmp_pat
         run_on(tmp_path / name, data, without_dropout, strategy=strategy, **settings)
     one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
     assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
+
+
+def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_run(finished, pretrained, tmp_path, run_command):  # noqa: F811
+    output = str(tmp_path / "a folder")
+    done = run_command("convert", f"--input={finished[0]}", "--to=sentence_transformers", f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    assert "modules.json: mean of the last layer, of length 1" in done.stdout
+    texts = [text.encode() for pair in PAIRS[:4] for text in pair]
+    (expected, _), (vectors, _) = (
+        Embedder(embedding_module(path)[0].exported)(texts) for path in (finished[0], output)
+    )
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert embedding_module(output)[0].about.how == embedding_module(finished[0])[0].about.how
+    done = run_command("convert", f"--input={pretrained}", "--to=sentence_transformers", f"--output={output} 2")
+    assert done.returncode == 2 and "does not say how a text gets its vector; give a run of finetune" in done.stderr
