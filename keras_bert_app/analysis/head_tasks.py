@@ -31,6 +31,7 @@ from keras_bert_app.tasks import labelled_data, predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
 from keras_bert_app.tasks.features import RowBuilder
 from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.tasks.task import SIMILARITY
 from keras_bert_app.training.losses import classification_sums
 from pipelines.examples.masking import mask_tokens
 
@@ -170,6 +171,11 @@ class Tuned:
     def __init__(self, options: Options):
         # Always float32, because the states of pruned and whole models may differ by 1e-5 at most.
         self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
+        if finetuned.task.kind == SIMILARITY:
+            raise UserError(
+                f"--workdir={options.workdir}: is a run of --task=similarity, whose loss belongs to whole batches; "
+                "give a run of another task"
+            )
         encoders.require_attention(finetuned.model.config)
         encoders.refuse_columns(finetuned.model.config, options.workdir)
         self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)

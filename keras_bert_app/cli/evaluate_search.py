@@ -14,6 +14,7 @@ import tempfile
 from absl import flags
 
 from keras_bert_app.cli.common import app, output_files, written_places
+from keras_bert_app.errors import UserError
 from pipelines import storage
 
 flags.DEFINE_string("data_dir", "", "Folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
@@ -34,22 +35,25 @@ def main(arguments: list[str]) -> None:
 
     if _BM25.value:
         word_search.check_installed()
+    if _BASELINE.value == saved_model:
+        raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
     collection = search_collections.read(data_dir, _SPLIT.value)
     print(f"{data_dir}: {len(collection.ids):,} texts, {len(collection.queries):,} queries of {_SPLIT.value}")
     with app.quiet_start():
-        from keras_bert_app.vectors import search_scores
-        from keras_bert_app.vectors.search_evaluation import compared, rankings_of_model, table
-    rankings = {}
+        from keras_bert_app.vectors import search_evaluation, search_scores
+        from keras_bert_app.vectors.text_embedder import embedder_of
+    models = {path: embedder_of(path) for path in filter(None, (_BASELINE.value, saved_model))}
+    rankings, count = {}, search_scores.LONGEST
     if _BM25.value:
-        bm25 = word_search.rankings(collection.ids, collection.texts, collection.queries, search_scores.LONGEST)
-        rankings["BM25"] = bm25
-    for path in filter(None, (_BASELINE.value, saved_model)):
+        rankings["BM25"] = search_evaluation.rankings_of_words(collection, count)
+    for path, embed in models.items():
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "corpus.npy")
-            rankings[path] = rankings_of_model(path, collection, file, search_scores.LONGEST, sys.stderr)
+            found = search_evaluation.rankings_of_model(embed, collection, file, count, sys.stderr)
+            rankings[f"{path} (model)" if path in rankings else path] = found
     scores = {name: search_scores.of_queries(found, collection.judged) for name, found in rankings.items()}
-    results = compared(scores)
-    print("\n".join(table(results)))
+    results = search_evaluation.compared(scores)
+    print("\n".join(search_evaluation.table(results)))
     if _OUTPUT_FILE.value:
         figures = {"data_dir": data_dir, "split": _SPLIT.value, "queries": len(collection.queries), "scores": results}
         storage.write_whole(_OUTPUT_FILE.value, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")

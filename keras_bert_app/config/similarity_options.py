@@ -47,6 +47,7 @@ class SimilarityOptions(TextToTextOptions):
     )
 
     ONLY_WITH = TextToTextOptions.ONLY_WITH | {
+        "vector_temperature": ("vector_loss", ("auto", "contrastive", "cosent", "simcse")),
         "symmetric_loss": ("vector_loss", ("auto", "contrastive", "simcse")),
         "triplet_margin": ("vector_loss", ("auto", "triplet")),
     }

@@ -13,6 +13,7 @@ from keras_bert_app.tasks import lengths
 from keras_bert_app.tasks.features import Features
 
 _POOL = 32  # number of batches whose examples are sorted by length together
+_MOST_OPEN = 64  # batches that wait for units with other texts
 _LABEL_GROUP = 4  # examples of one label that stand together in a batch of triplets
 _GROWTH = 1.25  # between two lengths of batches that have a number of tokens
 
@@ -97,19 +98,21 @@ def _labels_together(labels, order, generator):
 
 
 def _without_repeats(features, size, order, work):
-    """Batches of `size` units in which no text occurs in two units.
+    """Batches of `size` units in which no text_numbers occur in two units.
 
-    A unit goes into the first batch that has room and none of its texts. With `work`, units of similar work are
-    neighbours, as in _by_rows.
+    A unit goes into the first open batch that has none of its texts. If texts repeat so often that many batches stay
+    open, the fullest one ends early. With `work`, units of similar work are neighbours, as in _by_rows.
     """
     if work is not None:
         pools = [order[start : start + _POOL * size] for start in range(0, len(order), _POOL * size)]
         order = np.concatenate([pool[np.argsort(work[pool], kind="stable")] for pool in pools])
     is_open, done = [], []  # [(units, their texts)]
     for unit in order:
-        first, last = features.rows_of(unit)
-        texts = set(features.text_numbers[first:last].tolist())
+        texts = set(features.text_numbers[unit].tolist())
         place = next((number for number, (_, known) in enumerate(is_open) if not known & texts), len(is_open))
+        if place == _MOST_OPEN:
+            done.append(is_open.pop(max(range(_MOST_OPEN), key=lambda number: len(is_open[number][0])))[0])
+            place -= 1
         if place == len(is_open):
             is_open.append(([], set()))
         units, known = is_open[place]

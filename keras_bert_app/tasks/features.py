@@ -33,8 +33,8 @@ class Features:
         target_ids: int32 [T']. The target texts one after the other, each [CLS] pieces [SEP]. None: the answers are no
             texts. Only for features whose units are rows.
         target_splits: int64 [R + 1]. Where each target begins in target_ids.
-        text_numbers: int64 [R]. Equal texts have equal numbers. Two units of a training batch then never have a text in
-            common. None: they may.
+        text_numbers: int64 [U, n]. Texts of each unit, such as a text and its own text; equal texts have equal numbers.
+            Two units of a training batch then have no number in common. None: they may have.
         columns: int32 [T, C]. The columns of the tokens (pipelines.wordpiece.token_columns), None without columns.
         column_inputs: function of columns int32 [rows, S, C]. It gives the further inputs of the encoder.
     """

@@ -142,7 +142,9 @@ def make_start(
         _check_examples(existing, run, data, fingerprints)
     head = _head(existing, data, run, tokenizer, context_units, model_config)
     vectors = _vector_start(existing, run, model_config, vocabulary, word_vectors, data)
-    run = run.resolved(batch_plans.num_batches(data.train, run))
+    num_batches = batch_plans.num_batches(data.train, run)
+    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches)]
+    run = run.resolved(num_batches)
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
         answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
@@ -155,6 +157,17 @@ def make_start(
     task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers, vectors)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+def _small_batches(train, run, num_batches):
+    """[] or a warning that batches are far from full, because equal texts never meet in one."""
+    mean = train.num_units / num_batches
+    if train.text_numbers is None or num_batches < 2 or mean > 0.8 * run.global_batch_size:
+        return []
+    return [
+        f"warning: a batch has {mean:.1f} examples in the mean, and not {run.global_batch_size}, because texts repeat "
+        "and equal texts never meet in a batch"
+    ]
 
 
 def _check_columns(model_config, run):
@@ -229,10 +242,16 @@ def _loaded_data(existing, run, tokenizer, num_segments):
 def _head(existing, data, run, tokenizer, context_units, model_config):
     """The Head or Decoder of a run. A resumed run keeps the units of its numbers."""
     head = data.task.family.make_head(data.task, run, data.labels, tokenizer)
-    if run.vector_loss == "simcse" and (not model_config.has_dropout or run.freeze_layers < 0):
+    if run.vector_loss == "simcse" and not model_config.has_dropout:
         raise UserError(
             "--vector_loss=simcse: a text differs from itself by dropout alone, and this model trains without dropout; "
             "give a model with hidden_dropout_prob above 0, or a table with pairs, scores or labels"
+        )
+    num_layers = model_config.num_hidden_layers
+    if isinstance(head, VectorHead) and run.freeze_layers in (-1, num_layers):
+        raise UserError(
+            f"--freeze_layers={run.freeze_layers}: would train nothing, because vectors need no layer above the "
+            f"encoder; give at most {num_layers - 1}"
         )
     if model_config.architecture != "bert":
         if data.task.kind == TEXT_TO_TEXT:

@@ -29,8 +29,8 @@ class VectorObjective:
         temperature: float. Divides the cosines; not for COSINE and TRIPLET.
         is_symmetric: bool. Whether each text also looks for its anchor, for CONTRASTIVE and SIMCSE.
         margin: float. The margin of TRIPLET.
-        sizes: the first so many numbers of the vectors are vectors, too, and all have the same weight (Kusupati et al.
-            2022, Matryoshka representations). () for whole vectors only.
+        sizes: the first so many numbers of the vectors are vectors, too, and all have the same weight as the whole
+            vectors (Kusupati et al. 2022, Matryoshka representations).
     """
 
     sum_names = ("loss_sum", "count", "hits", "examples")
@@ -62,20 +62,22 @@ class VectorObjective:
     def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
         """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
         values = {"vectors": outputs["vectors"], "has_text": tf.cast(batch["input_mask"][:, :, 0], tf.float32)}
-        values |= {name: batch[name] for name in ("example_weights", "scores", "labels") if name in batch}
+        names = ("example_weights", "scores", "labels", "text_numbers")
+        values |= {name: batch[name] for name in names if name in batch}
+        size = outputs["vectors"].shape[-1]
         context = tf.distribute.get_replica_context()
         share = 1.0 / context.num_replicas_in_sync
         if context.num_replicas_in_sync > 1:
             # One by one, because the gradient of a gathered structure is wrong in TensorFlow 2.21.
             values = {name: context.all_gather(value, axis=0) for name, value in values.items()}
-        vectors, sizes = values.pop("vectors"), self.sizes or (None,)
+        vectors, sizes = values.pop("vectors"), (size, *(each for each in self.sizes if each < size))
         losses = [self._loss(tf.math.l2_normalize(vectors[:, :, :size], axis=-1), **values) for size in sizes]
         loss, hits, examples = (sum(column) / len(sizes) for column in zip(*losses, strict=True))
         return dict(
             zip(self.sum_names, (loss * share, tf.constant(share), hits * share, examples * share), strict=True)
         )
 
-    def _loss(self, vectors, has_text, example_weights, scores=None, labels=None):
+    def _loss(self, vectors, has_text, example_weights, scores=None, labels=None, text_numbers=None):
         """(loss of the batch, number of hits, number of examples that can have one)."""
         weights, first = example_weights, vectors[:, 0]
         num_examples = tf.reduce_sum(weights)
@@ -91,9 +93,11 @@ class VectorObjective:
         others = vectors[:, 1:]
         # The own texts of all examples come first, then their negatives.
         candidates = tf.reshape(tf.transpose(others, [1, 0, 2]), [-1, tf.shape(vectors)[-1]])
-        is_absent = tf.reshape(tf.transpose(has_text[:, 1:] * weights[:, None]), [-1]) == 0
         own = tf.range(tf.shape(vectors)[0])
-        loss, hits = vector_losses.info_nce(first, candidates, own, weights, self.temperature, is_absent[None, :])
+        is_excluded = (tf.reshape(tf.transpose(has_text[:, 1:] * weights[:, None]), [-1]) == 0)[None, :]
+        if text_numbers is not None and self.loss == CONTRASTIVE:
+            is_excluded |= _equal_texts(text_numbers[:, : tf.shape(has_text)[1]], own)
+        loss, hits = vector_losses.info_nce(first, candidates, own, weights, self.temperature, is_excluded)
         if self.is_symmetric:
             back, _ = vector_losses.info_nce(
                 others[:, 0], first, own, weights, self.temperature, (weights == 0)[None, :]
@@ -115,3 +119,15 @@ class VectorObjective:
     def progress(self, figures):
         """The part of the progress line for this objective: how often the own text is the nearest of the batch."""
         return f"nearest {figures['accuracy']:.3f}" if "accuracy" in figures else ""
+
+
+def _equal_texts(numbers, own):
+    """Whether a candidate is the same text as the anchor or as its own text, bool [B, C]; its own text is not.
+
+    Args:
+        numbers: int [B, G]. Equal texts have equal numbers.
+        own: int [B]. The number of each anchor's own candidate.
+    """
+    candidates = tf.reshape(tf.transpose(numbers[:, 1:]), [-1])
+    is_equal = (candidates[None, :] == numbers[:, :1]) | (candidates[None, :] == numbers[:, 1:2])
+    return is_equal & (tf.range(tf.size(candidates))[None, :] != own[:, None])

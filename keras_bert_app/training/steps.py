@@ -137,7 +137,8 @@ def train_function(
 
 def _replica_step(strategy, model, optimizer, run, objective, execution):
     """Makes the function (batch, step, progress, stop) -> row of the step, which each replica runs."""
-    forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
+    is_tpu, num_replicas = device_kind(strategy) == "TPU", strategy.num_replicas_in_sync
+    forward_backward = _forward_backward(model, optimizer, run, objective, execution, is_tpu, num_replicas)
     update = _update(optimizer, run, execution, strategy)
     num_gradients = len(optimizer.variables_by_path)
 
@@ -192,11 +193,14 @@ def _update(optimizer, run, execution, strategy):
     return tf.function(update, jit_compile=True, autograph=False) if is_program else update
 
 
-def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
+def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu, num_replicas):
     """Makes the function (batch, seed, *counts) -> (gradients and new states, sums), compiled as execution says."""
     variables = list(optimizer.variables_by_path.values())
-    if run.gradient_accumulation_steps > 1 and getattr(objective, "needs_whole_batch", False):
-        return _cached_forward_backward(model, optimizer, run, objective, execution)
+    if getattr(objective, "needs_whole_batch", False):
+        # Replicas cannot gather inside a compiled program.
+        is_split = execution.compiles_all and num_replicas > 1
+        if is_split or run.gradient_accumulation_steps > 1:
+            return _cached_forward_backward(model, optimizer, run, objective, execution, is_tpu)
 
     def forward_backward(batch, seed, *counts):
         with tf.GradientTape() as tape:
@@ -227,20 +231,38 @@ def _dropout_seed(run, seed, model):
     return seed if model.has_dropout else None
 
 
-def _cached_forward_backward(model, optimizer, run, objective, execution):
+def _cached_forward_backward(model, optimizer, run, objective, execution, is_tpu):
     """The function of _forward_backward for an objective whose loss needs the vectors of all parts together."""
     variables = list(optimizer.variables_by_path.values())
 
-    def forward_backward(batch, seed, *counts):
-        def vectors_of(rows, part):
-            return objective.outputs(model, rows, _dropout_seed(run, (*seed, part), model), execution)["vectors"]
+    def vectors_of(rows, seed):
+        return objective.outputs(model, rows, seed, execution)["vectors"]
 
+    def gradients_of(rows, seed, of_vectors):
+        with tf.GradientTape() as tape:
+            product = tf.reduce_sum(vectors_of(rows, seed) * of_vectors)
+        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(product, variables)]
+
+    if not is_tpu:  # On a TPU the runtime compiles the program.
+        # _noinline for the reason that _forward_backward gives.
+        how = {"jit_compile": True} if execution.compiles_all else {"experimental_attributes": {"_noinline": True}}
+        vectors_of, gradients_of = (tf.function(each, autograph=False, **how) for each in (vectors_of, gradients_of))
+
+    def forward_backward(batch, seed, *counts):
         def loss_of(vectors, batch):
             sums = objective.loss_sums({"vectors": vectors}, batch, execution)
             loss = optimizer.scaled(objective.mean_loss(sums, *counts))
             return loss, tf.stack([sums[name] for name in objective.sum_names])
 
-        return forward_backward_in_parts(vectors_of, loss_of, variables, run.gradient_accumulation_steps)(batch)
+        def seed_of(part):
+            return _dropout_seed(run, (*seed, part), model)
+
+        return forward_backward_in_parts(
+            lambda rows, part: vectors_of(rows, seed_of(part)),
+            lambda rows, part, of_vectors: gradients_of(rows, seed_of(part), of_vectors),
+            loss_of,
+            run.gradient_accumulation_steps,
+        )(batch)
 
     return forward_backward
 

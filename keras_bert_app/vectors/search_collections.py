@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks.readers.tables import lines_of
+from keras_bert_app.tasks.readers.tables import lines_of, without_surrogates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +62,7 @@ def _records(directory, name) -> Iterator[tuple[str, str, str]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
+        record = without_surrogates(record)
         values = [record.get(key, "") for key in ("_id", "title", "text")] if isinstance(record, dict) else [""]
         if not all(isinstance(value, str) for value in values) or not values[0]:
             raise UserError(

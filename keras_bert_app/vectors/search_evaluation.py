@@ -7,25 +7,30 @@ import numpy as np
 
 from keras_bert_app.tasks import intervals
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.vectors import vector_files
-from keras_bert_app.vectors.embedding import embed_texts
+from keras_bert_app.vectors import vector_files, word_search
+from keras_bert_app.vectors.embedding import Embedder, embed_texts
 from keras_bert_app.vectors.nearest import nearest
 from keras_bert_app.vectors.search_collections import Collection
-from keras_bert_app.vectors.text_embedder import embedder_of
 from keras_bert_app.vectors.text_sources import work_of
 
 _QUERIES_AT_A_TIME = 256
 
 
+def rankings_of_words(collection: Collection, count: int) -> dict[str, list[str]]:
+    """The texts with the highest BM25 for each query. The arguments and the result are those of rankings_of_model."""
+    rankings = word_search.rankings(collection.ids, collection.texts, collection.queries, count + 1)
+    return {name: _others(name, found, count) for name, found in rankings.items()}
+
+
 def rankings_of_model(
-    model: str, collection: Collection, vectors_file: str, count: int, stream: TextIO
+    embed: Embedder, collection: Collection, vectors_file: str, count: int, stream: TextIO
 ) -> dict[str, list[str]]:
     """The nearest texts of a collection for each query, by the cosine of their vectors.
 
     A text whose id is that of the query does not count, as in BEIR.
 
     Args:
-        model: an export of embeddings, or a model in any layout.
+        embed: Embedder. The model.
         collection: Collection.
         vectors_file: path of a new .npy file for the vectors of the texts.
         count: how many texts to find.
@@ -34,7 +39,6 @@ def rankings_of_model(
     Returns:
         dict name of a query -> ids, the nearest first.
     """
-    embed = embedder_of(model)
     texts = [text.encode() for text in collection.texts]
     progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
     vector_files.write_vectors(embed, texts, len(texts), vectors_file, done=progress.done)
@@ -45,8 +49,12 @@ def rankings_of_model(
         queries, _ = embed_texts(embed, [collection.queries[name].encode() for name in some])
         _, rows = nearest(queries, vectors, count + 1)
         for name, row in zip(some, rows.tolist(), strict=True):
-            found[name] = [text for place in row if (text := collection.ids[place]) != name][:count]
+            found[name] = _others(name, [collection.ids[place] for place in row], count)
     return found
+
+
+def _others(query, names, count):
+    return [name for name in names if name != query][:count]
 
 
 def compared(scores: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
@@ -64,9 +72,10 @@ def compared(scores: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
         }
     for name in others:
         for score, values in scores[last].items():
-            gain = values - scores[name][score]
-            results[name][score]["gain_of_last"] = float(gain.mean())
-            results[name][score]["gain_interval"] = list(intervals.interval(gain, range(len(gain))))
+            other = scores[name][score]
+            comparison = intervals.compared(values, other, range(len(values)))
+            results[name][score]["gain_of_last"] = float((values - other).mean())
+            results[name][score]["gain_interval"] = list(comparison.difference_interval)
     return results
 
 

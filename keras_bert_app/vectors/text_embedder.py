@@ -23,9 +23,9 @@ def load_embedder(
     Args:
         model: str or os.PathLike. An export of embeddings, or a model in any layout that load_pretrained reads.
         log: function that takes a line of text, such as print. The lines say what was loaded and how vectors are made.
-        **pooling: fields of export.sentence_vectors.Pooling (pooling, layer, normalize, pool_special_tokens and
-            max_seq_length). They are for a model that is no export. The model's own files give the defaults. Without
-            such files the vector is the mean over the pieces of the second layer from the top.
+        **pooling: fields of export.sentence_vectors.Pooling (pooling, layer, normalize, pool_special_tokens,
+            max_seq_length and vector_size). They are for a model that is no export. The model's own files give the
+            defaults. Without such files the vector is the mean over the pieces of the second layer from the top.
 
     Returns:
         A function of texts and batch_size (32). It returns float32 [N, D] in the order of the texts, or float32 [D] for

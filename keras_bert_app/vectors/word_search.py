@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from keras_bert_app.errors import UserError
 
 # The values of Anserini's baselines, which BEIR reports.
 _K1, _B = 0.9, 0.4
 # Runs of letters and digits; a Chinese character is a word of its own.
-_WORDS = r"(?u)[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+_CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_WORDS = rf"(?u)[{_CHINESE}]|[^\W_{_CHINESE}]+"
 
 
 def check_installed() -> None:
@@ -31,21 +34,22 @@ def rankings(ids: Sequence[str], texts: Sequence[str], queries: Mapping[str, str
         count: how many texts to find; all texts if there are fewer.
 
     Returns:
-        dict name of a query -> ids, the best first. Texts without a word of the query do not count.
+        dict name of a query -> ids, the best first; of equal ones, the first in the corpus. Texts without a word of the
+        query do not count.
     """
     bm25s = _bm25s()
     how = {"token_pattern": _WORDS, "stopwords": None, "show_progress": False}
-    index = bm25s.BM25(method="lucene", k1=_K1, b=_B)
-    index.index(bm25s.tokenize(list(texts), **how), show_progress=False)
+    index, tokens = bm25s.BM25(method="lucene", k1=_K1, b=_B), bm25s.tokenize(list(texts), **how)
+    if not any(len(numbers) for numbers in tokens.ids):
+        return {name: [] for name in queries}
+    index.index(tokens, show_progress=False)
     words = bm25s.tokenize(list(queries.values()), return_ids=False, **how)
     found = {}
     for name, words_of_query in zip(queries, words, strict=True):
         known = [word for word in words_of_query if word in index.vocab_dict]
-        places, scores = [], []
-        if known:
-            places, scores = index.retrieve([known], k=min(count, len(ids)), show_progress=False, sorted=True)
-            places, scores = places[0].tolist(), scores[0].tolist()
-        found[name] = [ids[place] for place, score in zip(places, scores, strict=True) if score > 0]
+        scores = index.get_scores(known) if known else np.zeros(len(ids))
+        best = np.argsort(-scores, kind="stable")[:count]
+        found[name] = [ids[place] for place in best if scores[place] > 0]
     return found
 
 

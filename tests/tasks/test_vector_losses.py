@@ -84,7 +84,7 @@ def batch_of(num_examples, group_size, **labels):
 
 CASES = {
     CONTRASTIVE: (3, {}, {"is_symmetric": True}),
-    COSENT: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {"sizes": (8, 16)}),
+    COSENT: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {"sizes": (8,)}),
     COSINE: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {}),
     TRIPLET: (1, {"labels": np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int32)}, {}),
 }
@@ -101,11 +101,16 @@ def test_gradients_in_parts_are_those_of_the_whole_batch(loss):
         sums = objective.loss_sums({"vectors": vectors}, batch)
         return objective.mean_loss(sums, *objective.counts(batch)), tf.stack(list(sums.values()))
 
+    def vectors_of(rows, part):
+        return objective.outputs(model, rows)["vectors"]
+
+    def gradients_of(rows, part, of_vectors):
+        with tf.GradientTape() as tape:
+            product = tf.reduce_sum(vectors_of(rows, part) * of_vectors)
+        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(product, variables)]
+
     results = [
-        tf.function(
-            forward_backward_in_parts(lambda rows, _: objective.outputs(model, rows)["vectors"], loss_of, variables, n),
-            autograph=False,
-        )(batch)
+        tf.function(forward_backward_in_parts(vectors_of, gradients_of, loss_of, n), autograph=False)(batch)
         for n in (1, 4)
     ]
     with tf.GradientTape() as tape:
@@ -159,3 +164,25 @@ def test_losses_and_gradients_are_those_of_sentence_transformers(golden, name):
         value = objective.mean_loss(objective.loss_sums({"vectors": units}, batch), *objective.counts(batch))
     assert float(value) == pytest.approx(float(values[f"{name}_loss"]), rel=1e-5)
     np.testing.assert_allclose(tape.gradient(value, given), values[f"{name}_gradient"], atol=2e-6)
+
+
+def test_sizes_are_learned_beside_the_whole_vector_and_equal_texts_are_no_negatives():
+    vectors = tf.math.l2_normalize(tf.random.stateless_normal([4, 3, 6], [1, 2]), axis=-1)
+    batch = {"input_mask": tf.ones([4, 3, 1], tf.int32), "example_weights": tf.ones([4])}
+
+    def loss(**changes):
+        sums = VectorObjective(CONTRASTIVE, 0.1, sizes=changes.pop("sizes", ())).loss_sums(
+            {"vectors": changes.pop("vectors", vectors)}, {**batch, **changes}
+        )
+        return float(sums["loss_sum"])
+
+    first_two = tf.math.l2_normalize(vectors[:, :, :2], axis=-1)
+    assert loss(sizes=(6, 2)) == pytest.approx((loss() + loss(vectors=first_two)) / 2, abs=1e-5)
+    numbers = np.arange(12).reshape(4, 3)
+    assert loss(text_numbers=tf.constant(numbers)) == pytest.approx(loss(), abs=1e-6)
+    numbers[0, 2] = numbers[1, 0]  # the negative of the first example is the second anchor
+    numbers[2, 2] = numbers[3, 1]  # that of the third is the own text of the fourth
+    cosines = np.einsum("bd,cd->bc", vectors[:, 0], tf.reshape(tf.transpose(vectors[:, 1:], [1, 0, 2]), [8, 6])) / 0.1
+    cosines[1, 4] = cosines[3, 6] = -np.inf
+    expected = np.mean([np.log(np.exp(row).sum()) - row[number] for number, row in enumerate(cosines)])
+    assert loss(text_numbers=tf.constant(numbers)) == pytest.approx(expected, abs=1e-4)

@@ -15,7 +15,7 @@ def define() -> tuple[flags.FlagHolder, ...]:
     Returns:
         tuple of flags.FlagHolder.
     """
-    own = "Default: the value in modules.json of a sentence-transformers folder, else"
+    own = "Default: what a run of --task=similarity or a sentence-transformers folder says, else"
     return (
         flags.DEFINE_string("pooling", None, f"cls, mean, max, mean_max, cls_mean or first_last. {own} mean."),
         flags.DEFINE_integer(

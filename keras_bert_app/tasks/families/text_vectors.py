@@ -3,6 +3,7 @@
 An example has one text or several: a text with a label, two texts with a score, or a text, its own text, and negatives.
 """
 
+import collections
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
@@ -16,9 +17,10 @@ from keras_bert_app.tasks import intervals, metrics, sampling
 from keras_bert_app.tasks.families import vector_answers
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
-from keras_bert_app.tasks.vector_objective import SIMCSE, VectorObjective
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSINE, SIMCSE, TRIPLET, VectorObjective
 
 READS = ("pooling", *SIMILARITY_FIELDS)
+_FEWEST_OF_TRIPLETS = 8  # rows of a batch: two groups of one label each
 # What dev examples are scored by -> the metrics, the first of which chooses the weights.
 METRICS = {
     "spearman": ("spearman", "pearson"),
@@ -47,7 +49,31 @@ class Example:
 
 
 def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple[str, ...]:
-    """(), because the outputs are numbers of vectors."""
+    """(), because the outputs are numbers of vectors.
+
+    Raises:
+        UserError: the training examples cannot have the loss of the run.
+    """
+    place = examples[0].place.rpartition(":")[0]
+    if run.vector_loss == TRIPLET:
+        counts = collections.Counter(example.label for example in examples)
+        if len(counts) < 2 or max(counts.values()) < 2:
+            raise UserError(
+                f"{place}: has {len(counts):,} labels, the most frequent one {max(counts.values()):,} times; expected "
+                "two labels, and two texts of one label"
+            )
+        if run.global_batch_size < _FEWEST_OF_TRIPLETS:
+            raise UserError(
+                f"--global_batch_size={run.global_batch_size}: a batch would have texts of one label; give "
+                f"{_FEWEST_OF_TRIPLETS} or more"
+            )
+    if run.vector_loss == COSINE:
+        beyond = next((example for example in examples if not -1.0 <= example.label <= 1.0), None)
+        if beyond:
+            raise UserError(
+                f"{beyond.place}: score {beyond.label:g}; --vector_loss=cosine expects -1 to 1; divide the scores, or "
+                "leave it out (cosent needs their order alone)"
+            )
     return ()
 
 
@@ -76,24 +102,34 @@ def featurize(
     builder, units, cut, room = RowBuilder(tokenizer), [0], 0, run.max_seq_length - 2
     groups = [_texts_of(example, run, has_labels) for example in examples]
     pieces = iter(piece_ids(tokenizer, [text for texts in groups for text in texts]))
-    numbers, text_numbers, empty = {}, [], []
+    empty = []
     for number, texts in enumerate(groups):
-        for text in texts:
+        for _ in texts:
             ids = next(pieces)
             cut += len(ids) > room
             empty += [number] if not len(ids) and number not in empty[-1:] else []
             builder.add(ids[:room])
-            text_numbers.append(numbers.setdefault(text, len(numbers)))
-        units.append(len(text_numbers))
+        units.append(units[-1] + len(texts))
     notes = examples.notes() if isinstance(examples, Examples) else []
     notes += notes_of_empty(examples, empty)
     if cut:
-        notes.append(f"{cut:,} of {len(text_numbers):,} texts have more than {run.max_seq_length} tokens and were cut")
+        notes.append(f"{cut:,} of {units[-1]:,} texts have more than {run.max_seq_length} tokens and were cut")
     features = builder.features(np.arange(len(examples)), unit_splits=units, notes=notes)
-    features.text_numbers = np.array(text_numbers, np.int64)
     if has_labels:
         features.labels = _labels(examples)
+    if has_labels and run.vector_loss in (CONTRASTIVE, SIMCSE):
+        numbers = _numbers(groups)
+        features.text_numbers = numbers[:, :2].astype(np.int64)
+        features.labels["text_numbers"] = numbers
     return features
+
+
+def _numbers(groups):
+    """int32 [U, G]: a number for each text of a unit, -1 for none. Texts of the same content have the same number."""
+    known, numbers = {}, np.full((len(groups), max(map(len, groups), default=0)), -1, np.int32)
+    for row, texts in zip(numbers, groups, strict=True):
+        row[: len(texts)] = [known.setdefault(sampling.content(text), len(known)) for text in texts]
+    return numbers
 
 
 def _texts_of(example, run, has_labels):
@@ -115,6 +151,30 @@ def _labels(examples):
 def texts(examples: Sequence[Example]) -> list[str]:
     """All texts, on which a run can train masked LM."""
     return [text for example in examples for text in example.texts if text]
+
+
+def check_judged(examples: Sequence[Example], run: FinetuningConfig) -> None:
+    """Checks that examples have what the score of the run needs.
+
+    Raises:
+        UserError: they have not; the message names the first one.
+    """
+    needs = {
+        "spearman": (
+            lambda example: len(example.texts) == 2 and isinstance(example.label, float),
+            "two texts and a score",
+        ),
+        "mrr": (lambda example: len(example.texts) > 1, "a text and its own text"),
+        "nearest_label": (lambda example: isinstance(example.label, str), "a text and a label"),
+    }
+    fits, what = needs[run.similarity_metric]
+    if other := next((example for example in examples if not fits(example)), None):
+        raise UserError(
+            f"{other.place}: the score {run.similarity_metric} needs {what} in each row; name the columns with "
+            "--text_columns and --label_column, or give another file"
+        )
+    if run.similarity_metric == "nearest_label" and len(examples) < 2:
+        raise UserError(f"{examples[0].place}: the nearest other text needs two examples; give more")
 
 
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> VectorHead:
@@ -160,6 +220,8 @@ def decode(
         run: FinetuningConfig. Its similarity_metric says what is predicted.
         labels: ().
     """
+    if any(example.label is not None for example in examples) or run.similarity_metric != "spearman":
+        check_judged(examples, run)
     return vector_answers.predictions(examples, logits, run.similarity_metric)
 
 
@@ -192,10 +254,11 @@ def answers(
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
     """Writes predictions.tsv: index, what was predicted, and the texts."""
     with open(os.path.join(directory, "predictions.tsv"), "w", encoding="utf-8", newline="") as file:
-        names = list(predictions[0]) if predictions else []
-        file.write("\t".join(["index", *names, "texts"]) + "\n")
+        names, most = list(predictions[0]), max(len(example.texts) for example in examples)
+        file.write("\t".join(["index", *names, *(f"text_{number}" for number in range(1, most + 1))]) + "\n")
         for example, prediction in zip(examples, predictions, strict=True):
-            shown = (" ".join(str(value).split()) for value in (*prediction.values(), *example.texts))
+            texts_of = [*example.texts, *[""] * (most - len(example.texts))]
+            shown = (" ".join(str(value).split()) for value in (*prediction.values(), *texts_of))
             file.write("\t".join([example.guid, *shown]) + "\n")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert_app.tasks import intervals, metrics, sampling
 
-_ROWS_AT_A_TIME = 1024
+_CELLS_AT_A_TIME = 1 << 24  # cosines that are compared together
 _SHOWN_RANKS = 20
 
 
@@ -21,7 +21,8 @@ def predictions(examples: Sequence, vectors: Sequence, kind: str) -> list[dict]:
     Returns:
         list of dicts, one for each example. spearman: value, the cosine of the two texts. mrr: rank of the own text
         among the own texts of all examples and the negatives of this one, 1 for the nearest, and its cosine. Other own
-        texts of the same first text do not count. nearest_label: label of the nearest other text, and its cosine.
+        texts of the same first text, and the first text itself, do not count. nearest_label: label of the nearest other
+        text, and its cosine.
     """
     if kind == "spearman":
         return [{"value": float(_products(rows[:1], rows[1:2])[0, 0])} for rows in vectors]
@@ -38,14 +39,15 @@ def _ranks(examples, vectors):
         own_of_text.setdefault(sampling.content(example.texts[0]), set()).add(column[key])
     candidates = _stacked([vectors[number][1:2] for number in numbers])
     found = []
-    for start in range(0, len(examples), _ROWS_AT_A_TIME):
-        rows = range(start, min(start + _ROWS_AT_A_TIME, len(examples)))
+    size = max(1, _CELLS_AT_A_TIME // len(numbers))
+    for start in range(0, len(examples), size):
+        rows = range(start, min(start + size, len(examples)))
         cosines = _products(_stacked([vectors[number][:1] for number in rows]), candidates)
         for number, row in zip(rows, cosines, strict=True):
             own = column[keys[number]]
-            cosine, others = row[own], own_of_text[sampling.content(examples[number].texts[0])] - {own}
-            row[[own, *others]] = -np.inf
-            texts = examples[number].texts
+            texts, first = examples[number].texts, sampling.content(examples[number].texts[0])
+            cosine, others = row[own], own_of_text[first] | {column[key] for key in (first,) if key in column}
+            row[list(others)] = -np.inf
             negatives = [place for place in range(2, len(texts)) if texts[place].strip()]
             of_negatives = _products(vectors[number][:1], vectors[number][negatives])[0] if negatives else []
             rank = 1 + int((row >= cosine).sum()) + int((np.asarray(of_negatives) >= cosine).sum())
@@ -55,8 +57,9 @@ def _ranks(examples, vectors):
 
 def _labels(examples, vectors):
     everything, found = _stacked([rows[:1] for rows in vectors]), []
-    for start in range(0, len(examples), _ROWS_AT_A_TIME):
-        cosines = _products(everything[start : start + _ROWS_AT_A_TIME], everything)
+    size = max(1, _CELLS_AT_A_TIME // len(examples))
+    for start in range(0, len(examples), size):
+        cosines = _products(everything[start : start + size], everything)
         for number, row in enumerate(cosines, start):
             row[number] = -np.inf
             nearest = int(row.argmax())
@@ -67,7 +70,7 @@ def _labels(examples, vectors):
 def _products(one, other):
     """The dense products of rows, float [len(one), len(other)]."""
     product = one @ other.T
-    return product.toarray() if hasattr(product, "toarray") else np.array(product)
+    return product.toarray() if hasattr(product, "toarray") else product
 
 
 def _stacked(rows):

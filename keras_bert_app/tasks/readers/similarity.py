@@ -5,8 +5,8 @@ import math
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_vectors
-from keras_bert_app.tasks.families.text_vectors import METRICS, Example
-from keras_bert_app.tasks.readers.tables import head_advice, read_rows, shown_columns, text_of
+from keras_bert_app.tasks.families.text_vectors import METRICS, Example, check_judged
+from keras_bert_app.tasks.readers.tables import label_of, read_rows, shown_columns, text_of
 from keras_bert_app.tasks.task import SIMILARITY, Examples, Task
 from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET
 
@@ -26,7 +26,7 @@ _COLUMNS = (
     ("text",),
     ("sentence",),
 )
-_SCORES = ("score", "similarity")  # names of the column of labels, beside --label_column
+_LABEL, _SCORES = "label", ("score", "similarity")  # names of the column of labels; the first one is the default
 # Kind of a table -> (the losses for it, the metric of dev, what its columns are)
 _PAIRS, _SCORED, _LABELLED, _TEXTS = "pairs", "scored", "labelled", "texts"
 _KINDS = {
@@ -39,17 +39,23 @@ _LEFT_OUT = "rows with an empty text"
 
 
 def _columns(path, number, row, run):
-    """(names of the columns of texts, name of the column of labels or None) of a table."""
+    """(names of the columns of texts, name of the column of labels or None) of a table, by its first row."""
     names = list(run.text_columns)
     if not names:
         found = next((names for names in _COLUMNS if all(name in row for name in names)), None)
         if found is None:
             raise UserError(
-                f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))}"
-                f"{head_advice(row)}"
+                f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if "
+                "line 1 is a row, give --header=no, and columns by number from 0)"
             )
-        names = [*found, *(sorted(name for name in row if name.startswith("negative")) if len(found) > 1 else ())]
-    label = next((name for name in (run.label_column, *_SCORES) if name in row and name not in names), None)
+        names = list(found)
+    wanted = [run.label_column] if run.label_column != _LABEL else [_LABEL, *_SCORES]
+    label = next((name for name in wanted if name in row and name not in names), None)
+    if run.label_column != _LABEL and (label is None or len(names) > 2):
+        raise UserError(
+            f"{path}:{number}: --label_column={run.label_column}: expected another one of the columns "
+            f"{', '.join(shown_columns(row))}, beside one or two columns of texts; correct it, or leave it out"
+        )
     return names, label if len(names) < 3 else None
 
 
@@ -61,21 +67,37 @@ def _kind(names, label):
 
 def _read(path, run, has_labels):
     examples, names = Examples(), None
-    for number, row in read_rows(path, has_header=run.header != "no"):
+    for place, (number, row) in enumerate(read_rows(path, has_header=run.header != "no")):
         if names is None:
             names, label = _columns(path, number, row, run)
             kind = _kind(names, label)
-        texts = [text_of(path, number, row, name) for name in names]
-        if not all(text.strip() for text in texts[:2]):
+        texts = [text_of(path, number, row, name) for name in names[:2]]
+        if has_labels and not all(text.strip() for text in texts):
             examples.left_out[_LEFT_OUT] = examples.left_out.get(_LEFT_OUT, 0) + 1
             continue
-        texts = (*texts[:2], *(text for text in texts[2:] if text.strip()))
+        negatives = _negatives(path, number, row, names, run) if kind == _PAIRS else ()
         value = None
         if has_labels and label:
-            value = _score(path, number, row[label]) if kind == _SCORED else _name(path, number, row[label])
-        guid = " ".join(str(row.get("id", row.get("index", len(examples)))).split())
-        examples.append(Example(guid, texts, value, f"{path}:{number}"))
+            value = label_of(path, number, row, label)
+            value = _score(path, number, value) if kind == _SCORED else _name(path, number, value)
+        guid = " ".join(str(row.get("id", row.get("index", place))).split())
+        examples.append(Example(guid, (*texts, *negatives), value, f"{path}:{number}"))
     return examples
+
+
+def _negatives(path, number, row, names, run):
+    """The negatives of a row that are not empty. In JSON lines, a column may be null, absent, or a list of texts."""
+    columns = names[2:]
+    if not run.text_columns:
+        columns = sorted(name for name in row if name.startswith("negative"))
+    found = []
+    for name in columns:
+        values = row.get(name)
+        for value in values if isinstance(values, list) else [values]:
+            if not isinstance(value, str | None):
+                raise UserError(f"{path}:{number}: column {name!r} has {str(value)[:40]!r}; expected text")
+            found += [value] if value and value.strip() else []
+    return found
 
 
 def _score(path, number, value):
@@ -84,7 +106,9 @@ def _score(path, number, value):
     except (TypeError, ValueError):
         score = math.nan
     if not math.isfinite(score):
-        raise UserError(f"{path}:{number}: score {str(value)[:40]!r}; expected a number")
+        raise UserError(
+            f"{path}:{number}: score {str(value)[:40]!r}; expected a number; --label_column names the column of scores"
+        )
     return score
 
 
@@ -92,6 +116,13 @@ def _name(path, number, value):
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a name or a whole number")
     return " ".join(str(value).split())
+
+
+def _judged(split, examples, run):
+    """The examples of a split. Those that are scored must have what the score of the run needs."""
+    if split != "train":
+        check_judged(examples, run)
+    return examples
 
 
 def _kind_of_file(path, run):
@@ -106,7 +137,7 @@ def _settled(run, path):
         return run
     losses, _, columns = _KINDS[kind]
     loss = losses[0] if run.vector_loss == "auto" else run.vector_loss
-    if loss not in (*losses, SIMCSE) or loss == SIMCSE and kind == _PAIRS:
+    if loss not in losses:
         raise UserError(
             f"--vector_loss={loss}: {path} has {columns} in each row; give {' or '.join(losses)}, or leave it out"
         )
@@ -119,7 +150,9 @@ def _settled(run, path):
                 f"{dev}: has texts alone, which no score can judge; give a dev file with two texts and a score, a text "
                 "and its own text, or a text and a label"
             )
-    return dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
+    run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
+    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin"))
+    return run
 
 
 def _metrics_of(run):
@@ -136,6 +169,7 @@ TASKS = (
         read=_read,
         files=_FILES,
         metrics=METRICS["spearman"],
+        part=_judged,
         reads=("text_columns", "label_column", "header"),
         settle=_settled,
         metrics_of=_metrics_of,

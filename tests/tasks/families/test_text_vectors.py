@@ -14,7 +14,7 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.task_models import make_task_model
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
-from keras_bert_app.tasks import batch_plans, registry
+from keras_bert_app.tasks import batch_plans, finetuning_start, registry
 from keras_bert_app.tasks.families import text_vectors, vector_answers
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
@@ -52,6 +52,8 @@ def test_the_columns_decide_the_loss_and_the_metric(tmp_path, head, row, loss, m
     assert (run.vector_loss, run.similarity_metric) == (loss, metric)
     assert TASK.bound(run).metrics == text_vectors.METRICS[metric]
     assert settled(write(tmp_path, train=["text", "a"], dev=[head, row])).vector_loss == "simcse"
+    with pytest.raises(UserError, match="--vector_loss=simcse: .*train.tsv has .* in each row; give "):
+        settled(write(tmp_path, train=[head, row]), vector_loss="simcse")
 
 
 def test_tables_that_cannot_be_learned_or_judged_are_refused_in_one_line(tmp_path):
@@ -68,6 +70,13 @@ def test_tables_that_cannot_be_learned_or_judged_are_refused_in_one_line(tmp_pat
     write(tmp_path, train=["text_a\ttext_b\tscore", "a\tb\thigh"])
     with pytest.raises(UserError, match="train.tsv:2: score 'high'; expected a number"):
         TASK.read_file(f"{data}/train.tsv", FinetuningConfig(task="similarity", data_dir=data), True)
+    with pytest.raises(
+        UserError, match="--label_column=scor: expected another one of the columns text_a, text_b, score"
+    ):
+        settled(data, label_column="scor")
+    write(tmp_path, dev=["text_a\ttext_b\tscore", "a\tb\t1"])
+    with pytest.raises(UserError, match="--symmetric_loss=True: has an effect only with .* --vector_loss=cosent"):
+        settled(data, symmetric_loss=True)
     with pytest.raises(UserError, match="--vector_sizes=8,x: expected different whole numbers"):
         FinetuningConfig(task="similarity", vector_sizes=("8", "x"))
     with pytest.raises(UserError, match="--vector_sizes=30: the model's vectors have 22 numbers"):
@@ -79,8 +88,52 @@ def test_a_model_or_pooling_that_cannot_learn_is_refused(tmp_path, pretrained):
     wanted = {"task": "similarity", "data_dir": data, "init_checkpoint": pretrained, "max_seq_length": 16}
     with pytest.raises(UserError, match="--pooling=concat: a text has one vector; give --pooling=mean, max or cls"):
         launched(tmp_path / "one", {**wanted, "pooling": "concat"})
-    with pytest.raises(UserError, match="--vector_loss=simcse: a text differs from itself by dropout alone"):
+    with pytest.raises(UserError, match="--freeze_layers=-1: would train nothing"):
         launched(tmp_path / "two", {**wanted, "freeze_layers": -1})
+    without = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    with pytest.raises(UserError, match="--vector_loss=simcse: a text differs from itself by dropout alone"):
+        run_on(tmp_path / "three", data, without, task="similarity", max_seq_length=16, pooling="mean")
+
+
+@pytest.mark.parametrize(
+    "metric, rows, message",
+    [
+        ("nearest_label", ["text_a\ttext_b", "a\tb"], "needs a text and a label in each row"),
+        ("mrr", ["text\tlabel", "a\tb"], "needs a text and its own text in each row"),
+        ("spearman", ["text_a\ttext_b", "a\tb"], "needs two texts and a score in each row"),
+        ("nearest_label", ["text\tlabel", "a\tb"], "the nearest other text needs two examples"),
+    ],
+)
+def test_files_that_the_score_cannot_judge_are_refused(tmp_path, metric, rows, message):
+    data = write(tmp_path, dev=rows)
+    run = FinetuningConfig(task="similarity", data_dir=data, similarity_metric=metric)
+    with pytest.raises(UserError, match=f"dev.tsv:2: .*{message}"):
+        TASK.read_split(data, "dev", run)
+
+
+def test_losses_that_cannot_learn_from_a_table_are_refused():
+    def refused(loss, labels, message, **settings):
+        examples = [Example("", ("a", "b"), label, f"t.tsv:{n}") for n, label in enumerate(labels)]
+        with pytest.raises(UserError, match=message):
+            text_vectors.label_names(TASK, examples, FinetuningConfig(vector_loss=loss, **settings))
+
+    refused("triplet", "xyz", "t.tsv: has 3 labels, the most frequent one 1 times; expected two labels")
+    refused(
+        "triplet", "xxy", "--global_batch_size=4: a batch would have texts of one label; give 8", global_batch_size=4
+    )
+    refused("cosine", [0.5, 3.0], "t.tsv:1: score 3; --vector_loss=cosine expects -1 to 1; divide the scores")
+
+
+def test_negatives_of_json_lines_may_be_absent_null_or_a_list(tmp_path):
+    rows = [
+        {"anchor": "a", "positive": "b", "negative": ["c", "d"]},
+        {"anchor": "a", "positive": "b", "negative": None},
+    ]
+    rows += [{"anchor": "a", "positive": "b"}, {"anchor": "a", "positive": "b", "negative_2": "e"}]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = FinetuningConfig(task="similarity", data_dir=str(tmp_path))
+    examples = TASK.read_file(str(tmp_path / "train.jsonl"), run, True)
+    assert [example.texts[2:] for example in examples] == [("c", "d"), (), (), ("e",)]
 
 
 def test_rows_with_an_empty_text_are_counted_and_empty_negatives_are_left_out(tmp_path):
@@ -108,6 +161,17 @@ def test_ranks_leave_out_other_own_texts_of_the_same_text():
     labelled = [Example("", ("a",), label, "") for label in "xyx"]
     found = vector_answers.predictions(labelled, [row[:1] for row in vectors], "nearest_label")
     assert [prediction["label"] for prediction in found] == ["y", "x", "x"]
+
+
+def test_a_few_repeated_texts_do_not_slow_down_the_plan():
+    examples = [Example("", (f"q{n}", f"a{n % 20}"), None, "") for n in range(5000)]
+    run = FinetuningConfig(task="similarity", vector_loss="contrastive", global_batch_size=32, max_seq_length=8)
+    features = text_vectors.featurize(TASK, examples, tokenizer_of_words(), run, ())
+    plan = batch_plans.epoch_plan(features, run, 0)
+    assert sorted(np.concatenate([batch.units for batch in plan])) == list(range(5000))
+    assert len(plan) < 1.3 * 5000 / 20
+    (line,) = finetuning_start._small_batches(features, run, len(plan))
+    assert "examples in the mean, and not 32, because texts repeat" in line
 
 
 def test_no_text_meets_itself_in_a_batch_and_labels_stand_together():
