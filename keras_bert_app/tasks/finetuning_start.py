@@ -142,9 +142,7 @@ def make_start(
         _check_examples(existing, run, data, fingerprints)
     head = _head(existing, data, run, tokenizer, context_units, model_config)
     vectors = _vector_start(existing, run, model_config, vocabulary, word_vectors, data)
-    num_batches = batch_plans.num_batches(data.train, run)
-    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches)]
-    run = run.resolved(num_batches)
+    run = _resolved(data, run)
     teachers, answers = _teachers(existing, run), None
     if teachers and not has_ended(existing, run):
         answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
@@ -157,6 +155,12 @@ def make_start(
     task_data = TaskData(data, head, fingerprints, target_vocabulary, tuple(teachers), answers, vectors)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+def _resolved(data, run):
+    num_batches = batch_plans.num_batches(data.train, run)
+    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches)]
+    return run.resolved(num_batches)
 
 
 def _small_batches(train, run, num_batches):

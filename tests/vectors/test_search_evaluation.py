@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -126,7 +127,8 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     grades = [(query, query.replace("q", "d") if query != "d0" else "d1", 1) for query in queries]
     data = write_collection(tmp_path / "my collection", texts, queries, grades)
     output = tmp_path / "scores.json"
-    flags = (f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model}", f"--output_file={output}")
+    shutil.copytree(model, f"{model} 2")
+    flags = (f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model} 2", f"--output_file={output}")
     done = run("evaluate_search", *flags)
     assert done.returncode == 0, done.stderr
     assert "9 texts, 10 queries of test" in done.stdout
@@ -134,5 +136,8 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     scores = json.loads(output.read_text())["scores"]
     # Each query q is a text of the collection, so its own vector is the nearest. The query d0 does not find itself.
     assert 0.9 < scores[model]["mrr@10"]["mean"] < 1.0
+    assert scores[f"{model} 2"]["ndcg@10"]["gain_of_last"] == 0.0
+    done = run("evaluate_search", f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model}")
+    assert done.returncode == 2 and "is also --saved_model; give another model, or leave it out" in done.stderr
     again = run("evaluate_search", *flags)
     assert again.returncode == 2 and "scores.json is there already; --overwrite replaces it" in again.stderr

@@ -18,6 +18,7 @@ from keras_bert_app.tasks.families import vector_answers
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
 from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSINE, SIMCSE, TRIPLET, VectorObjective
+from pipelines.plurals import counted
 
 READS = ("pooling", *SIMILARITY_FIELDS)
 _FEWEST_OF_TRIPLETS = 8  # rows of a batch: two groups of one label each
@@ -59,8 +60,8 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         counts = collections.Counter(example.label for example in examples)
         if len(counts) < 2 or max(counts.values()) < 2:
             raise UserError(
-                f"{place}: has {len(counts):,} labels, the most frequent one {max(counts.values()):,} times; expected "
-                "two labels, and two texts of one label"
+                f"{place}: has {counted(len(counts), 'label')}, with at most {counted(max(counts.values()), 'text')} each; "
+                "expected two labels, and two texts of one label"
             )
         if run.global_batch_size < _FEWEST_OF_TRIPLETS:
             raise UserError(

@@ -117,7 +117,7 @@ def test_losses_that_cannot_learn_from_a_table_are_refused():
         with pytest.raises(UserError, match=message):
             text_vectors.label_names(TASK, examples, FinetuningConfig(vector_loss=loss, **settings))
 
-    refused("triplet", "xyz", "t.tsv: has 3 labels, the most frequent one 1 times; expected two labels")
+    refused("triplet", "xyz", "t.tsv: has 3 labels, with at most 1 text each; expected two labels, and")
     refused(
         "triplet", "xxy", "--global_batch_size=4: a batch would have texts of one label; give 8", global_batch_size=4
     )
@@ -125,11 +125,8 @@ def test_losses_that_cannot_learn_from_a_table_are_refused():
 
 
 def test_negatives_of_json_lines_may_be_absent_null_or_a_list(tmp_path):
-    rows = [
-        {"anchor": "a", "positive": "b", "negative": ["c", "d"]},
-        {"anchor": "a", "positive": "b", "negative": None},
-    ]
-    rows += [{"anchor": "a", "positive": "b"}, {"anchor": "a", "positive": "b", "negative_2": "e"}]
+    negatives = [{"negative": ["c", "d"]}, {"negative": None}, {}, {"negative_2": "e"}]
+    rows = [{"anchor": "a", "positive": "b"} | more for more in negatives]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run = FinetuningConfig(task="similarity", data_dir=str(tmp_path))
     examples = TASK.read_file(str(tmp_path / "train.jsonl"), run, True)
