@@ -60,8 +60,8 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         counts = collections.Counter(example.label for example in examples)
         if len(counts) < 2 or max(counts.values()) < 2:
             raise UserError(
-                f"{place}: has {counted(len(counts), 'label')}, with at most {counted(max(counts.values()), 'text')} each; "
-                "expected two labels, and two texts of one label"
+                f"{place}: has {counted(len(counts), 'label')}, with at most {counted(max(counts.values()), 'text')} "
+                "each; expected two labels, and two texts of one label"
             )
         if run.global_batch_size < _FEWEST_OF_TRIPLETS:
             raise UserError(
