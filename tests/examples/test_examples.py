@@ -33,6 +33,7 @@ def test_an_example_imports_nothing_private_and_is_short(path):
     assert text.count("\n") <= 210
 
 
+@pytest.mark.slow
 def test_visits_are_predicted_with_and_without_the_tree(tmp_path, monkeypatch, command, capsys):
     monkeypatch.setattr(visits, "run", command)
     lines = [f"{block}.{number}.{code} {block}.{number}" for block in "ABCD" for number in "12" for code in "abc"]
@@ -73,6 +74,7 @@ def test_metrics_of_ranks_are_those_by_hand():
     np.testing.assert_allclose(items.metrics(users, ranked), expected)
 
 
+@pytest.mark.slow
 def test_videos_and_captions_become_one_model_and_a_picture(tmp_path, monkeypatch, command, capsys):
     monkeypatch.setattr(video, "run", command)
     video.main(str(tmp_path / "my video"), num_clips=60, steps=2, num_seeds=1)

@@ -26,6 +26,7 @@ def write_semeval(directory):
     return str(directory)
 
 
+@pytest.mark.slow
 def test_relations_are_classified_in_three_ways(tmp_path, tiny_model, capsys, monkeypatch):
     monkeypatch.setattr(relations, "_HELD_OUT", 4)
     given = (str(tmp_path / "my relations"), write_semeval(tmp_path / "sem eval"), str(tiny_model))
