@@ -147,7 +147,7 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "embedding learning_text nearest plain_rows search_collections search_evaluation search_scores "
+            "embedding learning_text nearest plain_rows ranking_files search_collections search_evaluation search_scores "
             "text_embedder text_sources vector_files vector_learning word_relations word_search"
         ),
     },

@@ -4,6 +4,7 @@ python -m keras_bert_app.cli.evaluate_search --data_dir=scifact --saved_model=sa
     --output_file=scores.json
 
 --data_dir has corpus.jsonl, queries.jsonl and qrels/test.tsv. --baseline is another model, such as the untrained start.
+--save_rankings keeps the rankings in TREC's format, and --rankings scores such files of this or of any other program.
 """
 
 import json
@@ -22,6 +23,8 @@ _SPLIT = flags.DEFINE_string("split", "test", "Name of the file of grades in qre
 flags.DEFINE_string("saved_model", "", "An export of embeddings, or a model in any layout that embed reads.")
 _BASELINE = flags.DEFINE_string("baseline", "", "Another model to compare with, such as the untrained start.")
 _BM25 = flags.DEFINE_bool("bm25", True, "Whether to score BM25, too (pip install -r requirements-search.txt).")
+_RANKINGS = flags.DEFINE_list("rankings", [], "Files in TREC's format of runs: rankings to compare with.")
+_SAVE_RANKINGS = flags.DEFINE_string("save_rankings", "", "Folder for the new rankings, a file NAME.trec for each.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "JSON file for the scores and their intervals.")
 written_places.define_overwrite()
 
@@ -31,26 +34,32 @@ def main(arguments: list[str]) -> None:
     if _OUTPUT_FILE.value:
         output_files.make_place_for(_OUTPUT_FILE.value, "output_file")
         written_places.check_new([_OUTPUT_FILE.value], "output_file")
-    from keras_bert_app.vectors import search_collections, word_search
+    from keras_bert_app.vectors import ranking_files, search_collections, word_search
 
-    if _BM25.value:
-        word_search.check_installed()
     if _BASELINE.value == saved_model:
         raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
+    ranking_paths = ranking_files.named(_RANKINGS.value)
+    models = [path for path in (_BASELINE.value, saved_model) if path]
+    names = _names(["BM25"] * _BM25.value + models, ranking_paths)
+    if _BM25.value:
+        word_search.check_installed()
     collection = search_collections.read(data_dir, _SPLIT.value)
     print(f"{data_dir}: {len(collection.ids):,} texts, {len(collection.queries):,} queries of {_SPLIT.value}")
     with app.quiet_start():
         from keras_bert_app.vectors import search_evaluation, search_scores
         from keras_bert_app.vectors.text_embedder import embedder_of
-    models = {path: embedder_of(path) for path in filter(None, (_BASELINE.value, saved_model))}
-    rankings, count = {}, search_scores.LONGEST
+    embedders = {names[path]: embedder_of(path) for path in models}
+    rankings = {name: ranking_files.read(path, list(collection.queries)) for name, path in ranking_paths.items()}
+    count = search_scores.LONGEST
     if _BM25.value:
-        rankings["BM25"] = search_evaluation.rankings_of_words(collection, count)
-    for path, embed in models.items():
+        rankings[names["BM25"]] = search_evaluation.rankings_of_words(collection, count)
+    for name, embed in embedders.items():
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "corpus.npy")
-            found = search_evaluation.rankings_of_model(embed, collection, file, count, sys.stderr)
-            rankings[f"{path} (model)" if path in rankings else path] = found
+            rankings[name] = search_evaluation.rankings_of_model(embed, collection, file, count, sys.stderr)
+    for name in names.values() if _SAVE_RANKINGS.value else ():
+        ranking_files.write(_saved(name), rankings[name], name)
+        print(f"wrote {_saved(name)}")
     scores = {name: search_scores.of_queries(found, collection.judged) for name, found in rankings.items()}
     results = search_evaluation.compared(scores)
     print("\n".join(search_evaluation.table(results)))
@@ -58,6 +67,21 @@ def main(arguments: list[str]) -> None:
         figures = {"data_dir": data_dir, "split": _SPLIT.value, "queries": len(collection.queries), "scores": results}
         storage.write_whole(_OUTPUT_FILE.value, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
         print(f"wrote {_OUTPUT_FILE.value}")
+
+
+def _names(given, taken):
+    """dict BM25 or a model's path -> name of its ranking, which no file of --rankings has."""
+    names = {path: f"{path} (new)" if path in taken else path for path in given}
+    if _SAVE_RANKINGS.value:
+        written_places.check_new([_saved(name) for name in names.values()], "save_rankings")
+        storage.make_directories(_SAVE_RANKINGS.value)
+    return names
+
+
+def _saved(name):
+    from keras_bert_app.vectors import ranking_files
+
+    return os.path.join(_SAVE_RANKINGS.value, ranking_files.file_name(name))
 
 
 if __name__ == "__main__":

@@ -128,7 +128,9 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     data = write_collection(tmp_path / "my collection", texts, queries, grades)
     output = tmp_path / "scores.json"
     shutil.copytree(model, f"{model} 2")
-    flags = (f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model} 2", f"--output_file={output}")
+    own = [f"--data_dir={data}", f"--saved_model={model}"]
+    kept = tmp_path / "my rankings"
+    flags = (*own, f"--baseline={model} 2", f"--output_file={output}", f"--save_rankings={kept}")
     done = run("evaluate_search", *flags)
     assert done.returncode == 0, done.stderr
     assert "9 texts, 10 queries of test" in done.stdout
@@ -137,7 +139,15 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     # Each query q is a text of the collection, so its own vector is the nearest. The query d0 does not find itself.
     assert 0.9 < scores[model]["mrr@10"]["mean"] < 1.0
     assert scores[f"{model} 2"]["ndcg@10"]["gain_of_last"] == 0.0
-    done = run("evaluate_search", f"--data_dir={data}", f"--saved_model={model}", f"--baseline={model}")
+    of_words = kept / "BM25.trec"
+    done = run(
+        "evaluate_search", *own, "--nobm25", f"--rankings={of_words}", f"--output_file={tmp_path / 'again.json'}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "again.json").read_text())["scores"]["BM25"] == scores["BM25"]
+    done = run("evaluate_search", *own, f"--save_rankings={kept}")
+    assert done.returncode == 2 and "BM25.trec is there already; --overwrite replaces it" in done.stderr
+    done = run("evaluate_search", *own, f"--baseline={model}")
     assert done.returncode == 2 and "is also --saved_model; give another model, or leave it out" in done.stderr
     again = run("evaluate_search", *flags)
     assert again.returncode == 2 and "scores.json is there already; --overwrite replaces it" in again.stderr

@@ -1,0 +1,105 @@
+"""Rankings in files, in the format of TREC's runs: query, Q0, text, rank, score and the name of the ranking."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.readers.tables import lines_of
+from pipelines import storage
+
+_ENDING = ".trec"
+
+
+def write(path: str, rankings: Mapping[str, Sequence[str]], name: str) -> None:
+    """Writes rankings. The score of a text is 1 / rank, because trec_eval sorts by the score.
+
+    Args:
+        path: str. The new file.
+        rankings: dict query -> ids of texts, the best first.
+        name: str. The name of the ranking, the last field of each line.
+
+    Raises:
+        UserError: an id has a blank or is empty; fields of the format have none.
+    """
+    tag, lines = "_".join(name.split()), []
+    for query, texts in rankings.items():
+        for rank, text in enumerate(texts, 1):
+            for value in (query, text):
+                if len(value.split()) != 1 or value.split()[0] != value:
+                    raise UserError(f"{path}: the id {value[:80]!r} has a blank, which TREC's format cannot hold")
+            lines.append(f"{query} Q0 {text} {rank} {1 / rank:.6f} {tag}\n")
+    storage.write_whole(path, "".join(lines))
+
+
+def read(path: str, queries: Sequence[str]) -> dict[str, list[str]]:
+    """Reads the rankings of some queries.
+
+    Args:
+        path: str. A file in TREC's format, plain or .gz.
+        queries: ids of the queries.
+
+    Returns:
+        dict query -> ids of texts by descending score; of equal scores, the first line comes first.
+
+    Raises:
+        UserError: a line has other fields, a text occurs twice for a query, or no line is about one of the queries.
+    """
+    wanted, found = set(queries), {}
+    for number, line in lines_of(path):
+        fields = line.split()
+        if not fields:
+            continue
+        score = _score(fields)
+        if score is None:
+            raise UserError(
+                f"{path}:{number}: {line[:60]!r}; expected six fields: query Q0 text rank score name-of-the-ranking"
+            )
+        if fields[0] in wanted:
+            scores = found.setdefault(fields[0], {})
+            if fields[2] in scores:
+                raise UserError(f"{path}:{number}: the text {fields[2][:80]!r} occurs twice for query {fields[0][:80]}")
+            scores[fields[2]] = score
+    if not found:
+        raise UserError(f"{path}: has none of the {len(wanted):,} queries; expected rankings of this collection")
+    return {query: sorted(scores, key=lambda text: -scores[text]) for query, scores in found.items()}
+
+
+def _score(fields):
+    if len(fields) != 6:
+        return None
+    try:
+        score = float(fields[4])
+    except ValueError:
+        return None
+    return None if math.isnan(score) else score
+
+
+def named(paths: Sequence[str]) -> dict[str, str]:
+    """The files by the names of their rankings: the names of the files without their endings.
+
+    Args:
+        paths: files in TREC's format.
+
+    Raises:
+        UserError: a file is missing, or two files have the same name.
+    """
+    found = {}
+    for path in paths:
+        name = os.path.basename(path).removesuffix(".gz").removesuffix(_ENDING)
+        if not os.path.isfile(path):
+            raise UserError(f"--rankings: there is no file {path}; expected files in TREC's format of runs")
+        if name in found:
+            raise UserError(f"--rankings: {found[name]} and {path} have the same name; rename one of them")
+        found[name] = path
+    return found
+
+
+def file_name(name: str) -> str:
+    """The name of the file for a ranking: letters, digits, dots and hyphens of its name.
+
+    Args:
+        name: str. The name of the ranking, such as a model's path.
+    """
+    kept = "".join(character if character.isalnum() or character in ".-_" else "-" for character in name)
+    return f"{kept.strip('-') or 'ranking'}{_ENDING}"
