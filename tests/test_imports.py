@@ -147,8 +147,8 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "embedding learning_text nearest plain_rows ranking_files search_collections search_evaluation search_scores "
-            "text_embedder text_sources vector_files vector_learning word_relations word_search"
+            "embedding learning_text nearest plain_rows ranking_files search_collections search_evaluation "
+            "search_scores text_embedder text_sources vector_files vector_learning word_relations word_search"
         ),
     },
     # commands

@@ -1,10 +1,16 @@
-"""Search of answers for medical questions: BM25, a model as it is, and the model trained on other questions.
+"""Search of answers for medical questions: BM25, a model as it is, trained, with mined negatives, and reranked.
 
 python -m benchmarks.vectors.medquad_search --medquad=medquad.jsonl --init_checkpoint=MINILM --directory=runs/medquad
+python -m benchmarks.vectors.medquad_search ... --rows=trained:1 --squad=dev-v1.1.json
 
 MedQuAD has questions and answers about diseases and drugs ("focus"). A hash of the focus divides them: eight tenths
 train, one tenth chooses the weights, and one tenth is scored. The answers of all parts are the texts that are searched.
-A run that was stopped continues.
+
+A row is KIND:SEED. "trained" learns from pairs alone; "mined" also has three negatives a pair, which the model as it is
+finds among the answers of the training part; "reranked" orders the first 50 answers of the row "trained" of the same
+seed by a cross-encoder. --squad also scores the row "trained" on SQuAD: which paragraph does a question belong to?
+
+A run that was stopped continues. The rankings are kept, so that no row searches again for what another row has found.
 """
 
 import hashlib
@@ -16,30 +22,63 @@ from absl import flags
 from benchmarks.common import own_commands
 from benchmarks.common.resumable import results_of
 from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.vectors import ranking_files
 from pipelines import storage
 
 _MEDQUAD = flags.DEFINE_string("medquad", "", "medquad.jsonl, with focus, question and answer in each line.")
 _MODEL = flags.DEFINE_string("init_checkpoint", "", "The model as it is, such as all-MiniLM-L6-v2.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/medquad", "Where collections, runs and tables go.")
-_SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of the trained model.")
+_KINDS = ("trained", "mined", "reranked")
+_ROWS = flags.DEFINE_list("rows", [f"{kind}:{seed}" for kind in _KINDS for seed in "123"], "Rows, each KIND:SEED.")
+_SQUAD = flags.DEFINE_string("squad", "", "dev-v1.1.json of SQuAD, for the rows of the kind trained.")
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 1.0, "Epochs of each run.")
 _BATCH = flags.DEFINE_integer("global_batch_size", 64, "Pairs of a batch.")
 _TRAINING = {"learning_rate": 5e-5, "max_seq_length": 128, "bias_correction": True}
+_NEGATIVES = {"num_negatives": 3, "range_min": 1, "range_max": 30, "margin": 0.05}
+_RERANK_COUNT = 50
 
 
 def main(arguments):
     del arguments
     medquad, model = app.required("medquad", "init_checkpoint")
+    for row in _ROWS.value:
+        kind, colon, seed = row.partition(":")
+        if kind not in _KINDS or not colon or not seed.isdecimal():
+            raise UserError(f"--rows: {row!r} is not KIND:SEED: {nearest(kind, _KINDS)}")
     directory = os.path.abspath(_DIRECTORY.value)
-    rows = write_parts(medquad, directory)
+    counts = write_parts(medquad, directory)
+    collections = {"medquad": os.path.join(directory, "collection")}
+    if _SQUAD.value:
+        collections["squad"] = os.path.join(directory, "squad")
+        counts += f"; {write_squad(_SQUAD.value, collections['squad'])}"
+    rows = [f"start:{name}" for name in collections] + _ROWS.value
+    if _SQUAD.value:
+        rows += [f"squad:{row}" for row in _ROWS.value if row.startswith("trained:")]
     done = results_of(
-        [f"seed {seed}" for seed in _SEEDS.value],
-        lambda row: run_seed(directory, model, row.split()[1]),
+        rows,
+        lambda row: run_row(directory, collections, model, row),
         os.path.join(directory, "table.json"),
-        {"model": model, "epochs": _EPOCHS.value, "batch": _BATCH.value, **_TRAINING},
+        settings_of(model),
         shown=lambda scores: f"nDCG@10 {list(scores.values())[-1]['ndcg@10']['mean']:.4f}",
     )
-    print(f"\n{rows}\n" + "\n".join(table(done)))
+    print(f"\n{counts}\n" + "\n".join(table(done)))
+
+
+def settings_of(model: str) -> dict:
+    """What the figures of a row depend on, beside its kind and seed.
+
+    Args:
+        model: str. The model as it is.
+    """
+    return {
+        "model": model,
+        "epochs": _EPOCHS.value,
+        "batch": _BATCH.value,
+        "negatives": _NEGATIVES,
+        "rerank_count": _RERANK_COUNT,
+        **_TRAINING,
+    }
 
 
 def part_of(focus: str) -> str:
@@ -71,17 +110,15 @@ def write_parts(medquad: str, directory: str) -> str:
     parts = {part: [row for row in rows if part_of(row["focus"]) == part] for part in ("train", "dev", "test")}
     known = {row["question"] for part in ("train", "dev") for row in parts[part]}
     pairs = {part: {(row["question"], row["answer"]) for row in parts[part]} for part in ("train", "dev")}
-    collection = os.path.join(directory, "collection")
-    storage.make_directories(os.path.join(collection, "qrels"))
+    storage.make_directories(os.path.join(directory, "pairs"))
     for part, of_part in pairs.items():
-        _write_lines(directory, f"{part}.jsonl", ({"question": q, "answer": a} for q, a in sorted(of_part)))
-    _write_lines(collection, "corpus.jsonl", ({"_id": name, "text": answer} for answer, name in names.items()))
+        records = ({"question": question, "answer": answer} for question, answer in sorted(of_part))
+        _write_lines(os.path.join(directory, "pairs"), f"{part}.jsonl", records)
     asked = sorted({row["question"] for row in parts["test"]} - known)
     numbers = {question: f"q{number}" for number, question in enumerate(asked)}
-    _write_lines(collection, "queries.jsonl", ({"_id": name, "text": text} for text, name in numbers.items()))
     grades = {(numbers[r["question"]], names[r["answer"]]) for r in parts["test"] if r["question"] in numbers}
-    lines = "".join(f"{query}\t{text}\t1\n" for query, text in sorted(grades))
-    storage.write_whole(os.path.join(collection, "qrels", "test.tsv"), f"query-id\tcorpus-id\tscore\n{lines}")
+    texts, queries = ({name: text for text, name in group.items()} for group in (names, numbers))
+    _write_collection(os.path.join(directory, "collection"), texts, queries, grades)
     counts = ", ".join(f"{len(of_part):,} pairs of {part}" for part, of_part in pairs.items())
     return f"{counts}; {len(numbers):,} questions of the test, {len(names):,} answers to search"
 
@@ -91,22 +128,85 @@ def _write_lines(directory, name, records):
     storage.write_whole(os.path.join(directory, name), text)
 
 
-def run_seed(directory: str, model: str, seed: str) -> dict:
-    """Trains the model and scores it beside BM25 and the model as it is.
+def _write_collection(directory, texts, queries, grades):
+    """Writes a collection in BEIR's layout: texts and queries by their names, grades as pairs of names."""
+    storage.make_directories(os.path.join(directory, "qrels"))
+    _write_lines(directory, "corpus.jsonl", ({"_id": name, "text": text} for name, text in texts.items()))
+    _write_lines(directory, "queries.jsonl", ({"_id": name, "text": text} for name, text in queries.items()))
+    lines = "".join(f"{query}\t{text}\t1\n" for query, text in sorted(grades))
+    storage.write_whole(os.path.join(directory, "qrels", "test.tsv"), f"query-id\tcorpus-id\tscore\n{lines}")
+
+
+def write_squad(path: str, directory: str) -> str:
+    """Writes the collection of SQuAD: which paragraph does a question belong to?
+
+    Args:
+        path: str. dev-v1.1.json.
+        directory: str. Folder of the collection.
+
+    Returns:
+        A line with the numbers of paragraphs and questions.
+    """
+    with open(path, encoding="utf-8") as file:
+        paragraphs = [paragraph for article in json.load(file)["data"] for paragraph in article["paragraphs"]]
+    names, asked = {}, {}
+    for paragraph in paragraphs:
+        name = names.setdefault(paragraph["context"], f"d{len(names)}")
+        for question in paragraph["qas"]:
+            asked.setdefault(question["question"].strip(), set()).add(name)
+    queries = {f"q{number}": question for number, question in enumerate(asked)}
+    grades = {(query, name) for query, question in queries.items() for name in asked[question]}
+    _write_collection(directory, {name: text for text, name in names.items()}, queries, grades)
+    return f"SQuAD: {len(queries):,} questions, {len(names):,} paragraphs to search"
+
+
+def run_row(directory: str, collections: dict[str, str], model: str, row: str) -> dict:
+    """Trains the model of a row and scores it beside the rankings that the rows before have kept.
 
     Args:
         directory: str. Folder of the benchmark.
+        collections: dict. Name of a collection -> its folder.
         model: str. The model as it is.
-        seed: str. Seed of the run.
+        row: str. start:COLLECTION, KIND:SEED, or squad:trained:SEED.
 
     Returns:
         dict. The scores of evaluate_search, by ranking.
     """
-    workdir, scores = (os.path.join(directory, f"{name}-{seed}") for name in ("run", "scores"))
+    kind, _, rest = row.partition(":")
+    if kind == "start":
+        return _scored(directory, collections[rest], row, {"saved_model": model})
+    start = [_kept(directory, "start:squad" if kind == "squad" else "start:medquad", name) for name in ("BM25", model)]
+    if kind == "squad":
+        workdir = _workdir(directory, rest)
+        return _scored(directory, collections["squad"], row, {"saved_model": workdir, "bm25": False}, start)
+    workdir = _workdir(directory, row)
+    if kind == "reranked":
+        trained = _workdir(directory, f"trained:{rest}")
+        if not storage.is_file(_kept(directory, f"trained:{rest}", trained)):
+            raise UserError(f"--rows: {row} reranks what trained:{rest} finds; give that row before it")
+        _train(directory, workdir, model, rest, task="rerank")
+        given = {"rerank": workdir, "rerank_count": _RERANK_COUNT, "bm25": False}
+        return _scored(
+            directory, collections["medquad"], row, given, [*start, _kept(directory, f"trained:{rest}", trained)]
+        )
+    _train(directory, workdir, model, rest, task="similarity", is_mined=kind == "mined")
+    return _scored(directory, collections["medquad"], row, {"saved_model": workdir, "bm25": False}, start)
+
+
+def _workdir(directory, row):
+    return os.path.join(directory, f"run-{row.replace(':', '-')}")
+
+
+def _kept(directory, row, name):
+    """The file of a ranking that a row has kept."""
+    return os.path.join(directory, "rankings", row.replace(":", "-"), ranking_files.file_name(name))
+
+
+def _train(directory, workdir, model, seed, task, is_mined=False):
     own_commands.run(
         "finetune",
-        task="similarity",
-        data_dir=directory,
+        task=task,
+        data_dir=_mined(directory, model) if is_mined or task == "rerank" else os.path.join(directory, "pairs"),
         init_checkpoint=model,
         workdir=workdir,
         num_train_epochs=_EPOCHS.value,
@@ -114,37 +214,53 @@ def run_seed(directory: str, model: str, seed: str) -> dict:
         seed=seed,
         **_TRAINING,
     )
-    collection = os.path.join(directory, "collection")
+
+
+def _mined(directory, model):
+    """The folder of the pairs with the negatives that the model as it is finds."""
+    folder = os.path.join(directory, "mined")
+    for part in ("train", "dev"):
+        output = os.path.join(folder, f"{part}.jsonl")
+        if not storage.is_file(output):
+            source = os.path.join(directory, "pairs", f"{part}.jsonl")
+            own_commands.run("mine_negatives", saved_model=model, input_file=source, output_file=output, **_NEGATIVES)
+    return folder
+
+
+def _scored(directory, collection, row, given, rankings=()):
+    name = row.replace(":", "-")
+    output = os.path.join(directory, f"scores-{name}.json")
     own_commands.run(
         "evaluate_search",
         data_dir=collection,
-        saved_model=workdir,
-        baseline=model,
-        output_file=f"{scores}.json",
+        rankings=",".join(rankings),
+        save_rankings=os.path.join(directory, "rankings", name),
+        output_file=output,
         overwrite=True,
+        **given,
     )
-    with open(f"{scores}.json", encoding="utf-8") as file:
+    with open(output, encoding="utf-8") as file:
         return json.load(file)["scores"]
 
 
 def table(done: dict):
-    """Yields the table in Markdown: the scores of each ranking, and the trained model's gains.
+    """Yields the table in Markdown: the last ranking of each row, and its gains over the others.
 
     Args:
         done: dict. Row -> scores of evaluate_search.
     """
     names = list(next(iter(next(iter(done.values())).values())))
-    yield f"| ranking | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}"
-    for number, (row, scores) in enumerate(done.items()):
-        rankings = dict(zip(("BM25", "as it is", f"trained, {row}"), scores.values(), strict=True))
-        for name, figures in rankings.items():
-            if not number or name.startswith("trained"):
-                means = (f"{figures[score]['mean']:.4f}" for score in names)
-                yield f"| {name} | {' | '.join(means)} |"
+    yield f"| row | {' | '.join(names)} | minus the rankings before it: nDCG@10 |\n|{'---|' * (len(names) + 2)}"
     for row, scores in done.items():
-        for name, figures in zip(("BM25", "as it is"), scores.values(), strict=False):
-            gain, (low, high) = figures["ndcg@10"]["gain_of_last"], figures["ndcg@10"]["gain_interval"]
-            yield f"| trained, {row}, minus {name}: nDCG@10 | {gain:+.4f} ({low:+.4f} to {high:+.4f}) |"
+        *others, last = scores
+        gains = []
+        for other in others:
+            gain, (low, high) = scores[other]["ndcg@10"]["gain_of_last"], scores[other]["ndcg@10"]["gain_interval"]
+            gains.append(f"{os.path.basename(other)} {gain:+.4f} ({low:+.4f} to {high:+.4f})")
+        for name in (others if row.startswith("start:") else []) + [last]:
+            means = " | ".join(f"{scores[name][score]['mean']:.4f}" for score in names)
+            shown = f"{row}, {os.path.basename(name)}" if row.startswith("start:") else row
+            yield f"| {shown} | {means} | {'; '.join(gains) if name == last else ''} |"
 
 
 if __name__ == "__main__":
