@@ -1,7 +1,7 @@
 """Search of answers for medical questions: BM25, a model as it is, trained, with mined negatives, and reranked.
 
 python -m benchmarks.vectors.medquad_search --medquad=medquad.jsonl --init_checkpoint=MINILM --directory=runs/medquad
-python -m benchmarks.vectors.medquad_search ... --rows=trained:1 --squad=dev-v1.1.json
+python -m benchmarks.vectors.medquad_search ... --rows=trained:1 --squad=dev-v2.0.json
 
 MedQuAD has questions and answers about diseases and drugs ("focus"). A hash of the focus divides them: eight tenths
 train, one tenth chooses the weights, and one tenth is scored. The answers of all parts are the texts that are searched.
@@ -31,7 +31,7 @@ _MODEL = flags.DEFINE_string("init_checkpoint", "", "The model as it is, such as
 _DIRECTORY = flags.DEFINE_string("directory", "runs/medquad", "Where collections, runs and tables go.")
 _KINDS = ("trained", "mined", "reranked")
 _ROWS = flags.DEFINE_list("rows", [f"{kind}:{seed}" for kind in _KINDS for seed in "123"], "Rows, each KIND:SEED.")
-_SQUAD = flags.DEFINE_string("squad", "", "dev-v1.1.json of SQuAD, for the rows of the kind trained.")
+_SQUAD = flags.DEFINE_string("squad", "", "A file of SQuAD, 1.1 or 2.0, for the rows of the kind trained.")
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 1.0, "Epochs of each run.")
 _BATCH = flags.DEFINE_integer("global_batch_size", 64, "Pairs of a batch.")
 _TRAINING = {"learning_rate": 5e-5, "max_seq_length": 128, "bias_correction": True}
@@ -141,7 +141,7 @@ def write_squad(path: str, directory: str) -> str:
     """Writes the collection of SQuAD: which paragraph does a question belong to?
 
     Args:
-        path: str. dev-v1.1.json.
+        path: str. A file of SQuAD, 1.1 or 2.0; questions without an answer do not count.
         directory: str. Folder of the collection.
 
     Returns:
@@ -153,7 +153,8 @@ def write_squad(path: str, directory: str) -> str:
     for paragraph in paragraphs:
         name = names.setdefault(paragraph["context"], f"d{len(names)}")
         for question in paragraph["qas"]:
-            asked.setdefault(question["question"].strip(), set()).add(name)
+            if not question.get("is_impossible"):
+                asked.setdefault(question["question"].strip(), set()).add(name)
     queries = {f"q{number}": question for number, question in enumerate(asked)}
     grades = {(query, name) for query, question in queries.items() for name in asked[question]}
     _write_collection(directory, {name: text for text, name in names.items()}, queries, grades)
