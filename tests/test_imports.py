@@ -19,7 +19,7 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config lstm_config pretraining_config published_keys similarity_options "
+            "bert_config finetuning_config lstm_config pretraining_config prompts published_keys similarity_options "
             "text_to_text_options training_config weight_shapes"
         ),
         "keras_bert_app.recipes": (

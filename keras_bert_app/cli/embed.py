@@ -26,6 +26,9 @@ _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the texts
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
 flags.DEFINE_string("output_file", "", "File for the vectors: X.npy or X.tsv.")
 written_places.define_overwrite()
+_PROMPT = flags.DEFINE_string(
+    "prompt", None, "Prompt before each text: query, document, or another name of a prompt of the model."
+)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
 
 
@@ -40,7 +43,7 @@ def main(arguments: list[str]) -> None:
     with app.quiet_start():
         from keras_bert_app.terminal.progress import Progress
         from keras_bert_app.vectors import vector_files
-    embed = _embedder()
+    embed, remarks = _with_prompt(_embedder())
     output_files.make_place_for(output_file, "output_file")
     progress = Progress("texts", num_texts, work, sys.stdout)
     vectors = vector_files.write_vectors(
@@ -48,7 +51,7 @@ def main(arguments: list[str]) -> None:
     )
     rate = num_texts / progress.end()
     print(f"{output_file}: {num_texts:,} vectors of {vectors.size} numbers, {rate:,.0f} texts/s")
-    for line in text_sources.remarks(counts, vectors.truncated):
+    for line in [*text_sources.remarks(counts, vectors.truncated), *remarks]:
         print(line)
 
 
@@ -79,7 +82,18 @@ def _embedder():
     from keras_bert_app.export.sentence_vectors import embedding_module
 
     module, _ = embedding_module(_INIT_CHECKPOINT.value, pooling_flags.pooling(_POOLING_FLAGS), print)
-    return embedding.Embedder(module.exported)
+    return embedding.embedder_of_module(module)
+
+
+def _with_prompt(embed):
+    """Returns (the Embedder with the prompt of --prompt, remarks)."""
+    prompts, model = embed.prompts, _SAVED_MODEL.value or _INIT_CHECKPOINT.value
+    if _PROMPT.value is not None:
+        return embed.with_prompt(prompts.of_name(_PROMPT.value, f"--prompt={_PROMPT.value}", model)), []
+    if not prompts.named:
+        return embed, []
+    used = f"the default prompt {prompts.default[:40]!r}" if prompts.default else "no prompt"
+    return embed, [f"{model} has {prompts.words()}; {used} was put before the texts; --prompt chooses one"]
 
 
 if __name__ == "__main__":

@@ -42,11 +42,12 @@ def main(queries: list[str]) -> None:
         from keras_bert_app.vectors import embedding
         from keras_bert_app.vectors.nearest import nearest as nearest_rows
     embed = embedding.load_embedder(saved_model)
+    embed, embed_query = (embedding.for_role(embed, role) for role in ("document", "query"))
     show = _jsonl if _OUTPUT_FORMAT.value == "jsonl" else _table
     with tempfile.TemporaryDirectory() as directory:
         vectors = _vectors(embed, corpus_file, os.path.join(directory, "corpus.npy"))
         for batch in _batches(queries):
-            query_vectors, truncated = embedding.embed_texts(embed, batch)
+            query_vectors, truncated = embedding.embed_texts(embed_query, batch)
             cosines, rows = nearest_rows(query_vectors, vectors, _TOP_K.value)
             texts = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
             for query, query_cosines, query_rows in zip(batch, cosines.tolist(), rows.tolist(), strict=True):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts, is_utf8
 from keras_bert_app.config.text_to_text_options import TextToTextOptions
 from keras_bert_app.config.training_config import field
 from keras_bert_app.errors import UserError
@@ -45,6 +46,15 @@ class SimilarityOptions(TextToTextOptions):
         "the rank of the own text among those of all examples; nearest_label: whether the nearest text has the label.",
         choices=SIMILARITY_METRICS,
     )
+    query_prompt: str = field(
+        "",
+        "Text before the first text of each row, in training, in scores and in the export (--prompt=query), such as "
+        "'query: '.",
+    )
+    document_prompt: str = field(
+        "",
+        "Text before all other texts of each row, and before the text of a row that has one text, such as 'passage: '.",
+    )
 
     ONLY_WITH = TextToTextOptions.ONLY_WITH | {
         "vector_temperature": ("vector_loss", ("auto", "contrastive", "cosent", "simcse")),
@@ -54,6 +64,9 @@ class SimilarityOptions(TextToTextOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        for role in ROLES:
+            if not is_utf8(prompt := getattr(self, f"{role}_prompt")):
+                raise UserError(f"--{role}_prompt={prompt[:40]!r}: is not UTF-8; give the text in UTF-8")
         sizes = [str(size) for size in self.vector_sizes]
         object.__setattr__(self, "vector_sizes", tuple(sizes))
         if not all(size.isdecimal() and int(size) > 0 for size in sizes) or len(set(sizes)) < len(sizes):
@@ -65,6 +78,12 @@ class SimilarityOptions(TextToTextOptions):
     def sizes(self) -> tuple[int, ...]:
         """The sizes of --vector_sizes as numbers, the largest first."""
         return tuple(sorted(map(int, self.vector_sizes), reverse=True))
+
+    @property
+    def prompts(self) -> Prompts:
+        """The Prompts of the run. A text without a role has none."""
+        texts = {role: getattr(self, f"{role}_prompt") for role in ROLES}
+        return Prompts(texts) if any(texts.values()) else NO_PROMPTS
 
     def checked_against(self, model_config: BertConfig) -> "SimilarityOptions":
         if self.sizes and self.sizes[0] > model_config.hidden_size:

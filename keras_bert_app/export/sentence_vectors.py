@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models, similarity_runs
 from keras_bert_app.export import pooling as poolings
@@ -42,6 +43,8 @@ class Pooling:
             to them in any case.
         max_seq_length: int. The most tokens of a row. Longer texts lose their end. 0 for all positions of the model.
         vector_size: int. Only the first so many numbers of a vector are kept. 0 for all.
+        query_prompt: str. The text before each query. "" for none.
+        document_prompt: str. The text before each text that queries look for. "" for none.
     """
 
     pooling: str | None = None
@@ -50,20 +53,33 @@ class Pooling:
     pool_special_tokens: bool | None = None
     max_seq_length: int | None = None
     vector_size: int | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
 
 
-_DEFAULTS = Pooling("mean", None, normalize=False, pool_special_tokens=False, max_seq_length=0, vector_size=0)
+_DEFAULTS = Pooling("mean", None, False, False, max_seq_length=0, vector_size=0, query_prompt="", document_prompt="")
 
 
 @dataclasses.dataclass(frozen=True)
 class AboutEmbeddings(About):
-    """The description of an export of embeddings. It adds the Pooling as `how`."""
+    """The description of an export of embeddings.
+
+    Attributes:
+        how: Pooling.
+        prompts: dict name -> prompt. It has the prompts of `how` and those of other names that the model's folder has.
+        default_prompt_name: str or None. The name of the prompt that serving_default puts before each text.
+    """
 
     how: Pooling = Pooling()
+    prompts: dict = dataclasses.field(default_factory=dict)
+    default_prompt_name: str | None = None
 
 
 class EmbeddingModule(tf.Module):
     """Signatures that make vectors from raw texts or rows of ids, and that count tokens.
+
+    serving_default puts the default prompt before a text. A module with prompts also has the signatures `query` and
+    `document`, with the prompts of these roles. num_tokens and tokenize take a text as it is.
 
     Args:
         encoder: BertEncoder without the layers above the topmost pooled layer.
@@ -71,6 +87,7 @@ class EmbeddingModule(tf.Module):
         how: Pooling with a resolved layer and max_seq_length.
         layers: tuple of int. The numbers of the pooled layers.
         execution: Execution. The way to trace the encoder. LiteRT needs a value other than the default.
+        prompts: Prompts. The texts before a text.
 
     Attributes:
         rebuild: function of an Execution that makes an equal module with its own traces.
@@ -83,9 +100,10 @@ class EmbeddingModule(tf.Module):
         how: Pooling,
         layers: Sequence[int],
         execution: Execution = PLAIN,
+        prompts: Prompts = NO_PROMPTS,
     ):
         super().__init__(name="embeddings")
-        self.rebuild = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
+        self.rebuild = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers, prompts=prompts)
         self.model_variables = variables(encoder)
         special_ids = () if how.pool_special_tokens else (tokenizer.cls_id, tokenizer.sep_id)
         tokenize = masked_lm_scoring.tokenize_function(tokenizer)
@@ -99,10 +117,14 @@ class EmbeddingModule(tf.Module):
             pooled_states = pooled_states[:, : how.vector_size or None]
             return tf.math.l2_normalize(pooled_states, axis=1) if how.normalize else pooled_states
 
-        @tf.function(autograph=False, input_signature=[text_spec()])
-        def embed(text):
-            inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
-            return {"embedding": vectors(inputs), "truncated": truncated}
+        def embed_after(prompt):
+            @tf.function(autograph=False, input_signature=[text_spec()])
+            def embed(text):
+                text = tf.strings.join([prompt.encode(), text]) if prompt else text
+                inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
+                return {"embedding": vectors(inputs), "truncated": truncated}
+
+            return embed
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def num_tokens(text):
@@ -119,12 +141,22 @@ class EmbeddingModule(tf.Module):
         def ids(*inputs):
             return {"embedding": vectors(checked_ids(encoder.config, inputs, execution))}
 
-        self.exported = {"serving_default": embed, "num_tokens": num_tokens, "tokenize": rows_of_ids, "ids": ids}
+        of_roles = {role: embed_after(prompts.of_role(role)) for role in (ROLES if prompts.named else ())}
+        of_texts = {"serving_default": embed_after(prompts.default), **of_roles}
+        of_texts |= {"num_tokens": num_tokens, "tokenize": rows_of_ids}
+        self.exported = {**of_texts, "ids": ids}
         examples = {
-            **{name: {"text": [_EXAMPLE]} for name in ("serving_default", "num_tokens", "tokenize")},
+            **{name: {"text": [_EXAMPLE]} for name in of_texts},
             "ids": example_row(encoder.config, [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]),
         }
-        self.about = AboutEmbeddings("embeddings", examples, max_seq_length=how.max_seq_length, how=how)
+        self.about = AboutEmbeddings(
+            "embeddings",
+            examples,
+            max_seq_length=how.max_seq_length,
+            how=how,
+            prompts=dict(prompts.texts),
+            default_prompt_name=prompts.default_name,
+        )
 
 
 def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], None] = lambda line: None) -> tuple:
@@ -150,8 +182,11 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     check_finite(weights.tensors, weights.origin)
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt there")
+    if own:
+        sentence_transformers_files.check_case(own, weights.config.do_lower_case, weights.origin)
     positions, num_layers = weights.config.max_position_embeddings, weights.config.num_hidden_layers
-    given, how = how, _settled(how, own, positions)
+    given, prompts = how, (own.prompts if own else NO_PROMPTS).changed(how.query_prompt, how.document_prompt)
+    how = _settled(how, own, positions, prompts)
     if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
         raise UserError(
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
@@ -182,8 +217,20 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     load.assign(model, weights)
     tokenizer = tokenizer_of(weights.vocabulary, weights.config)
     how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)
-    log(_choice_line(how, given, own, num_layers))
-    return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
+    _check_room(tokenizer, prompts, how.max_seq_length)
+    log(_choice_line(how, given, own, num_layers, prompts))
+    return EmbeddingModule(model.encoder, tokenizer, how, layers, prompts=prompts), weights
+
+
+def _check_room(tokenizer, prompts, max_seq_length):
+    """Raises UserError if a prompt leaves no room for a text."""
+    for name, prompt in prompts.named.items():
+        count = len(tokenizer.tokenize([prompt])[0])
+        if count > max_seq_length - 3:
+            raise UserError(
+                f"the prompt {name[:40]!r} has {count:,} tokens, which leaves no room for a text in rows of "
+                f"{max_seq_length}; give a shorter prompt, or longer rows by --max_seq_length"
+            )
 
 
 def own_steps(path: str) -> sentence_transformers_files.SentenceTransformer | None:
@@ -209,7 +256,7 @@ def own_steps(path: str) -> sentence_transformers_files.SentenceTransformer | No
     return own
 
 
-def _settled(how, own, positions):
+def _settled(how, own, positions, prompts):
     """Fills the fields that are None from the model's folder, or else from the defaults. The layer may stay None."""
     base = _DEFAULTS
     if own:
@@ -218,14 +265,16 @@ def _settled(how, own, positions):
     values = {
         name: value if value is not None else getattr(base, name) for name, value in dataclasses.asdict(how).items()
     }
+    values |= {f"{role}_prompt": prompts.of_role(role) for role in ROLES}
     if values["pooling"] == "first_last":
         values["layer"] = how.layer  # This pooling does not read the folder's layer.
     return Pooling(**values)
 
 
-def _choice_line(how, given, own, num_layers):
+def _choice_line(how, given, own, num_layers, prompts):
     """Writes the line about the way to make vectors, and about the alternatives."""
     line = f"vectors: {', '.join(_pooling_lines(how))}, of {num_layers} layers; rows of {how.max_seq_length} tokens"
+    line += f"; {prompts.words()}" if prompts.named else ""
     if own:
         changed = [name for name, value in dataclasses.asdict(given).items() if value is not None]
         line += f"; as {', '.join(own.files)} say" + (
@@ -275,8 +324,11 @@ def export_embeddings(
     if has_litert:
         files |= litert_export.files(module.rebuild, "ids")
     version = saved_models.next_version(export_dir)
+    about = module.about
+    prompts = Prompts(about.prompts, about.default_prompt_name).words()
+    lines = [*_pooling_lines(about.how), *filter(None, [prompts])]
     return saved_models.write_saved_model(
-        module, export_dir, version, files, {"Vectors": _pooling_lines(module.about.how), **facts(path, weights)}
+        module, export_dir, version, files, {"Vectors": lines, **facts(path, weights)}
     )
 
 

@@ -46,4 +46,4 @@ def read(path: str) -> SentenceTransformer | None:
     existing = ExistingRun.read(_directory(path))
     _, run = existing.config(FinetuningConfig)
     pooling = existing.note("head")["vector_pooling"]
-    return SentenceTransformer(pooling, True, run.max_seq_length, "", ("config.json",))
+    return SentenceTransformer(pooling, True, run.max_seq_length, "", ("config.json",), prompts=run.prompts)

@@ -57,6 +57,8 @@ SIMILARITY_FIELDS = (
     "triplet_margin",
     "vector_sizes",
     "similarity_metric",
+    "query_prompt",
+    "document_prompt",
 )
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (

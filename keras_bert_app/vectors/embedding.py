@@ -1,11 +1,14 @@
 """Vectors of many texts from an export, in batches of texts of similar lengths."""
 
+import copy
+import functools
 import os
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts, checked_prompts
 from keras_bert_app.errors import UserError, failed_check
 from keras_bert_app.export import saved_models
 from keras_bert_app.files import read_json, read_whole
@@ -28,12 +31,35 @@ class Embedder:
         signatures: dict from name to function. The signatures of the export.
         from_ids: LiteRTModel of the signature "ids", which is faster, or None.
         plain_rows: PlainRows of the same model, or None.
+        prompts: Prompts. Those of the model. The Embedder puts the default prompt before each text; see with_prompt.
     """
 
-    def __init__(self, signatures: dict, from_ids: LiteRTModel | None = None, plain_rows: PlainRows | None = None):
+    def __init__(
+        self,
+        signatures: dict,
+        from_ids: LiteRTModel | None = None,
+        plain_rows: PlainRows | None = None,
+        prompts: Prompts = NO_PROMPTS,
+    ):
+        self.prompts, self._prompt = prompts, prompts.default.encode()
         self._embed, self._num_tokens = signatures["serving_default"], signatures["num_tokens"]
+        if prompts.default:  # serving_default would put this prompt before another one
+            self._embed = functools.partial(_embed_rows, signatures["tokenize"], signatures["ids"])
         self._tokenize = signatures["tokenize"] if from_ids else None
         self._from_ids, self._plain_rows = from_ids, plain_rows
+
+    def with_prompt(self, prompt: str) -> "Embedder":
+        """An Embedder of the same model that puts another prompt before each text.
+
+        Args:
+            prompt: str. "" for none.
+
+        Returns:
+            Embedder.
+        """
+        other = copy.copy(self)
+        other._prompt = prompt.encode()
+        return other
 
     def __call__(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Makes the vectors of a batch.
@@ -44,6 +70,7 @@ class Embedder:
         Returns:
             (vectors float32 [B, D], truncated bool [B]).
         """
+        texts = [self._prompt + text for text in texts] if self._prompt else texts
         if self._from_ids is None or not texts:
             outputs = _run(self._embed, texts)
             return _checked(outputs, len(texts))
@@ -60,10 +87,41 @@ class Embedder:
         Returns:
             int32 [B].
         """
+        texts = [self._prompt + text for text in texts] if self._prompt else texts
         counts = _run(self._num_tokens, texts).get("num_tokens")
         if counts is None or counts.shape != (len(texts),) or counts.dtype != np.int32:
             raise UserError("the signature num_tokens of the export does not give a number for each text; export again")
         return counts
+
+
+def for_role(embed: Embedder, role: str) -> Embedder:
+    """The Embedder with the prompt of a role.
+
+    Args:
+        embed: Embedder.
+        role: str. "query" for a text that looks for others, or "document" for a text that is looked for.
+
+    Returns:
+        Embedder. If the model has no prompts, its vectors are the same.
+    """
+    assert role in ROLES, role
+    return embed.with_prompt(embed.prompts.of_role(role)) if embed.prompts.named else embed
+
+
+def embedder_of_module(module: tf.Module) -> Embedder:
+    """The Embedder of a model that is not exported.
+
+    Args:
+        module: export.sentence_vectors.EmbeddingModule.
+    """
+    return Embedder(module.exported, prompts=Prompts(module.about.prompts, module.about.default_prompt_name))
+
+
+def _embed_rows(tokenize, ids, text):
+    """Runs the signatures tokenize and ids, one after the other."""
+    rows = dict(tokenize(text=text))
+    truncated = rows.pop("truncated")
+    return {**ids(**rows), "truncated": truncated}
 
 
 def _run(signature, texts):
@@ -113,10 +171,14 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
             f"{saved_model}: gives no sentence vectors (its outputs: {', '.join(sorted(outputs)) or 'none'}); write "
             "another export with `export --kind=embeddings`"
         )
-    path = os.path.join(directory, MODEL_FILE)
+    path, about_path = (os.path.join(directory, name) for name in (MODEL_FILE, "export.json"))
+    about = read_json(about_path) if storage.exists(about_path) else {}
+    prompts = checked_prompts(about, about_path)
+    if prompts.default and not {"tokenize", "ids"} <= set(signatures):
+        raise UserError(f"{directory}: has a default prompt, but no signatures tokenize and ids; export again")
     if not storage.exists(path):
-        return Embedder(signatures)
-    config, about = (read_json(os.path.join(directory, name)) for name in ("config.json", "export.json"))
+        return Embedder(signatures, prompts=prompts)
+    config = read_json(os.path.join(directory, "config.json"))
     do_lower_case, max_seq_length = config.get("do_lower_case"), about.get("max_seq_length")
     is_length = type(max_seq_length) is int and 3 <= max_seq_length <= _MOST_TOKENS
     if not is_length or not isinstance(do_lower_case, bool):
@@ -130,8 +192,8 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
     vocabulary = read_whole(os.path.join(directory, "vocab.txt"), _MAX_VOCABULARY_BYTES)
     model = LiteRTModel(read_whole(path, _MAX_MODEL_BYTES), num_threads)
     if config.get("tokenizer") == "symbols":
-        return Embedder(signatures, model, lambda texts: None)  # PlainRows cuts words into pieces
-    return Embedder(signatures, model, PlainRows(vocabulary, do_lower_case, max_seq_length))
+        return Embedder(signatures, model, lambda texts: None, prompts)  # PlainRows cuts words into pieces
+    return Embedder(signatures, model, PlainRows(vocabulary, do_lower_case, max_seq_length), prompts)
 
 
 def embed_texts(

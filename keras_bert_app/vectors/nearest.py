@@ -66,6 +66,8 @@ def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, 
             f"{name}: has {len(vectors):,} vectors, but the corpus has {count:,} texts; embed the corpus again"
         )
     embedded, _ = embed(list(taken.values()))
+    prompts = getattr(embed, "prompts", None)  # not an Embedder: a function
+    advice = "embed this corpus with this model" + (" and --prompt=document" if prompts and prompts.named else "")
     if embedded.shape[1] != vectors.shape[1]:
         raise UserError(
             f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {embedded.shape[1]}; embed "
@@ -77,7 +79,7 @@ def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, 
         if cosine < _SAME and ours.any():
             raise UserError(
                 f"{name}: vector {row + 1:,} is not that of text {row + 1:,} (cosine {cosine:.3f}, expected 1); "
-                "embed this corpus with this model"
+                f"{advice}"
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert_app.tasks import intervals
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.vectors import vector_files, word_search
-from keras_bert_app.vectors.embedding import Embedder, embed_texts
+from keras_bert_app.vectors.embedding import Embedder, embed_texts, for_role
 from keras_bert_app.vectors.nearest import nearest
 from keras_bert_app.vectors.search_collections import Collection
 from keras_bert_app.vectors.text_sources import work_of
@@ -30,7 +30,7 @@ def rankings_of_model(
     A text whose id is that of the query does not count, as in BEIR.
 
     Args:
-        embed: Embedder. The model.
+        embed: Embedder. The model. If it has prompts, queries and texts get those of their roles.
         collection: Collection.
         vectors_file: path of a new .npy file for the vectors of the texts.
         count: how many texts to find.
@@ -41,12 +41,12 @@ def rankings_of_model(
     """
     texts = [text.encode() for text in collection.texts]
     progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
-    vector_files.write_vectors(embed, texts, len(texts), vectors_file, done=progress.done)
+    vector_files.write_vectors(for_role(embed, "document"), texts, len(texts), vectors_file, done=progress.done)
     progress.end()
     vectors, names, found = vector_files.load_vectors(vectors_file), list(collection.queries), {}
     for start in range(0, len(names), _QUERIES_AT_A_TIME):
         some = names[start : start + _QUERIES_AT_A_TIME]
-        queries, _ = embed_texts(embed, [collection.queries[name].encode() for name in some])
+        queries, _ = embed_texts(for_role(embed, "query"), [collection.queries[name].encode() for name in some])
         _, rows = nearest(queries, vectors, count + 1)
         for name, row in zip(some, rows.tolist(), strict=True):
             found[name] = _others(name, [collection.ids[place] for place in row], count)

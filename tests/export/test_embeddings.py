@@ -118,6 +118,8 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
         "pool_special_tokens": True,
         "max_seq_length": 11,
         "vector_size": 0,
+        "query_prompt": "",
+        "document_prompt": "",
     }
 
 
@@ -135,7 +137,7 @@ def test_a_model_in_a_subfolder_is_found(folder, tmp_path):
     write_modules(tmp_path, folder="0_BERT")
     shutil.copytree(folder, tmp_path / "0_BERT")
     module, _ = sentence_vectors.embedding_module(str(tmp_path))
-    assert module.about.how == Pooling("mean", 3, True, True, 11, vector_size=0)
+    assert module.about.how == Pooling("mean", 3, True, True, 11, 0, query_prompt="", document_prompt="")
 
 
 def test_for_other_models_one_line_names_the_choice_and_the_alternative(model):
@@ -204,6 +206,8 @@ def test_a_moved_export_gives_the_vectors_of_the_live_model_in_a_fresh_process(m
         "pool_special_tokens": False,
         "max_seq_length": 23,
         "vector_size": 0,
+        "query_prompt": "",
+        "document_prompt": "",
     }
     assert json.loads(saved_models.read_file(moved, 1, "config.json"))["num_hidden_layers"] == 2
     assert b"- mean of layer 2\n- [CLS] and [SEP] are not pooled" in saved_models.read_file(moved, 1, "README.md")

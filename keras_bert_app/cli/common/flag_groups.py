@@ -109,7 +109,8 @@ FINETUNE = GroupedFlags(
         _group(
             "similarity",
             "vectors of texts",
-            "vector_loss vector_temperature symmetric_loss triplet_margin vector_sizes similarity_metric",
+            "vector_loss vector_temperature symmetric_loss triplet_margin vector_sizes similarity_metric query_prompt "
+            "document_prompt",
         ),
     ),
 )

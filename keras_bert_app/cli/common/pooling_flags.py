@@ -36,6 +36,10 @@ def define() -> tuple[flags.FlagHolder, ...]:
             None,
             "Keep only the first so many numbers of a vector, for a model trained with --vector_sizes. 0: all.",
         ),
+        flags.DEFINE_string("query_prompt", None, f"Text before each query, such as 'query: '. {own} none."),
+        flags.DEFINE_string(
+            "document_prompt", None, f"Text before each text that queries look for, such as 'passage: '. {own} none."
+        ),
     )
 
 

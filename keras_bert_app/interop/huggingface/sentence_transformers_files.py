@@ -1,19 +1,28 @@
 """Reads and writes the steps with which a folder of sentence-transformers makes the vector of a text.
 
-The files are modules.json and the configurations in 1_Pooling and 2_Normalize.
+The files are modules.json, the configurations in 1_Pooling and 2_Normalize, and those of the length and the prompts.
 """
 
 import dataclasses
 import json
 import os
 
+from keras_bert_app.config.prompts import NO_PROMPTS, Prompts, checked_prompts
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json, read_whole
 from pipelines import storage
 
 _MODULES, _CONFIG = "modules.json", "config.json"
-_LENGTHS = ("sentence_bert_config.json", "sentence_roberta_config.json")
+# File -> its key with the tokens of a row. The first file with a number decides; sentence-transformers 6 writes the
+# last one.
+_LENGTHS = {
+    "sentence_bert_config.json": "max_seq_length",
+    "sentence_roberta_config.json": "max_seq_length",
+    "tokenizer_config.json": "model_max_length",
+}
+_NO_LENGTH = 1_000_000  # transformers writes 1e30 for a tokenizer without a limit
 _PROMPTS = "config_sentence_transformers.json"
+_SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 _MOST_BYTES = 1_000_000
 _MODE = "pooling_mode_"
 # Active modes of sentence-transformers -> our name. The library concatenates vectors in the order cls, max, mean.
@@ -37,6 +46,9 @@ class SentenceTransformer:
         folder: str. The subfolder that has the model. "" if the folder itself has it.
         files: tuple of str. The files that state these settings.
         remarks: tuple of str. Lines about settings that this application does not follow.
+        prompts: Prompts. The prompts and the name of the default one.
+        similarity: str. The similarity function that users of the model should take, such as "cosine".
+        lowers_case: bool. Whether texts become lower case even if the tokenizer keeps capitals.
     """
 
     pooling: str
@@ -45,6 +57,9 @@ class SentenceTransformer:
     folder: str
     files: tuple
     remarks: tuple = ()
+    prompts: Prompts = NO_PROMPTS
+    similarity: str = "cosine"
+    lowers_case: bool = False
 
 
 def read(directory: str) -> SentenceTransformer | None:
@@ -70,10 +85,19 @@ def read(directory: str) -> SentenceTransformer | None:
             "other steps are not computed here"
         )
     folder, pooling_folder = steps[0][1], steps[1][1]
-    pooling = _pooling(directory, os.path.join(directory, pooling_folder, _CONFIG))
-    max_seq_length, lengths_file = _max_seq_length(directory, folder)
-    files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *([lengths_file] if lengths_file else []))
-    return SentenceTransformer(pooling, "Normalize" in kinds, max_seq_length, folder, files, _remarks(directory))
+    prompts, similarity, truncate_dim = _usage(directory)
+    pooling = _pooling(directory, os.path.join(directory, pooling_folder, _CONFIG), prompts)
+    max_seq_length, lengths_file, lowers_case = _tokenization(directory, folder)
+    normalize, remarks = "Normalize" in kinds, []
+    if similarity != "cosine" and not (similarity == "dot" and normalize):
+        remarks.append(f"its similarity function is {similarity}, but search and encode compare by cosines")
+    if truncate_dim:
+        remarks.append(f"its truncate_dim is not followed; --vector_size={truncate_dim} does the same")
+    files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *filter(None, [lengths_file]))
+    files += (_PROMPTS,) if prompts.named else ()
+    return SentenceTransformer(
+        pooling, normalize, max_seq_length, folder, files, tuple(remarks), prompts, similarity, lowers_case
+    )
 
 
 def write(directory: str, steps: SentenceTransformer, size: int, positions: int) -> None:
@@ -101,13 +125,39 @@ def write(directory: str, steps: SentenceTransformer, size: int, positions: int)
     contents = {
         _MODULES: modules,
         os.path.join("1_Pooling", _CONFIG): pooling,
-        _LENGTHS[0]: {"max_seq_length": steps.max_seq_length or positions, "do_lower_case": False},
-        _PROMPTS: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+        # The tokenizer's own files say whether it keeps capitals.
+        next(iter(_LENGTHS)): {
+            "max_seq_length": min(steps.max_seq_length or positions, positions),
+            "do_lower_case": steps.lowers_case,
+        },
+        _PROMPTS: {
+            "prompts": dict(steps.prompts.texts),
+            "default_prompt_name": steps.prompts.default_name,
+            "similarity_fn_name": steps.similarity,
+        },
     }
     for kind in modules[1:]:
         storage.make_directories(os.path.join(directory, kind["path"]))
     for name, content in contents.items():
         storage.write_whole(os.path.join(directory, name), json.dumps(content, indent=2) + "\n")
+
+
+def check_case(steps: SentenceTransformer, do_lower_case: bool, origin: str) -> None:
+    """Refuses a folder that lowers the case of texts for a tokenizer that keeps capitals.
+
+    Args:
+        steps: SentenceTransformer.
+        do_lower_case: bool. Whether the tokenizer of the model lowers the case itself.
+        origin: str. The model, for the error.
+
+    Raises:
+        UserError: texts would keep their capitals here.
+    """
+    if steps.lowers_case and not do_lower_case:
+        raise UserError(
+            f"{origin}: sentence_bert_config.json says do_lower_case, but the tokenizer keeps capitals; set "
+            '"do_lower_case": true in tokenizer_config.json if the vocabulary has lower case alone, or false in both'
+        )
 
 
 def _steps(directory, path):
@@ -125,11 +175,16 @@ def _steps(directory, path):
     return steps
 
 
-def _pooling(directory, path):
+def _pooling(directory, path, prompts):
     values = read_json(path, _MOST_BYTES, directory)
+    if values.get("include_prompt") is False and prompts.named:
+        raise UserError(
+            f"{path}: pools a text without its prompt (include_prompt: false), which is not computed here; take a "
+            "model with include_prompt: true"
+        )
     modes = sorted(key.removeprefix(_MODE) for key, value in values.items() if key.startswith(_MODE) and value)
-    if isinstance(newer := values.get("pooling_mode"), str):
-        modes = [_NEWER_NAMES.get(newer, newer)]
+    if newer := values.get("pooling_mode"):
+        modes = [_NEWER_NAMES.get(mode, str(mode)) for mode in ([newer] if isinstance(newer, str) else newer)]
     if tuple(modes) not in _POOLINGS:
         raise UserError(
             f"{path}: pools by {' and '.join(modes)[:200] or 'nothing'}; expected cls_token, mean_tokens, "
@@ -138,21 +193,32 @@ def _pooling(directory, path):
     return _POOLINGS[tuple(modes)]
 
 
-def _max_seq_length(directory, folder):
-    """Returns (tokens of a row, the file that states this number), or (0, "")."""
-    for name in (os.path.join(folder, name) for name in _LENGTHS):
+def _tokenization(directory, folder):
+    """Returns (tokens of a row, the file that states this number, whether texts become lower case), or (0, "", ...)."""
+    lowers_case = False
+    for name, key in _LENGTHS.items():
+        name = os.path.join(folder, name)
         path = os.path.join(directory, name)
-        if storage.is_file(path):
-            length = read_json(path, _MOST_BYTES, directory).get("max_seq_length")
-            if length is None:
-                return 0, ""
-            if type(length) is not int or length < 3:
-                raise UserError(f"{path}: max_seq_length is {str(length)[:40]!r}; expected a number of tokens")
-            return length, name
-    return 0, ""
+        if not storage.is_file(path):
+            continue
+        values = read_json(path, _MOST_BYTES, directory)
+        lowers_case = lowers_case or key == "max_seq_length" and values.get("do_lower_case") is True
+        length = values.get(key)
+        if length is None or isinstance(length, int | float) and length >= _NO_LENGTH:
+            continue
+        if type(length) is not int or length < 3:
+            raise UserError(f"{path}: {key} is {str(length)[:40]!r}; expected a number of tokens")
+        return length, name, lowers_case
+    return 0, "", lowers_case
 
 
-def _remarks(directory):
+def _usage(directory):
+    """Returns (Prompts, similarity function, size of vectors or None), which users of the model should take."""
     path = os.path.join(directory, _PROMPTS)
-    prompt = read_json(path, _MOST_BYTES, directory).get("default_prompt_name") if storage.is_file(path) else None
-    return (f"its default prompt {str(prompt)[:40]!r} is not put before texts",) if prompt else ()
+    values = read_json(path, _MOST_BYTES, directory) if storage.is_file(path) else {}
+    similarity, size = values.get("similarity_fn_name") or "cosine", values.get("truncate_dim")
+    if similarity not in _SIMILARITIES:
+        raise UserError(
+            f"{path}: similarity_fn_name is {str(similarity)[:40]!r}; expected {', '.join(_SIMILARITIES)} or null"
+        )
+    return checked_prompts(values, path), similarity, size if type(size) is int and size > 0 else None

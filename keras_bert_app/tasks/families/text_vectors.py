@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.prompts import DOCUMENT, QUERY, ROLES
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.tasks import intervals, metrics, sampling
@@ -98,17 +99,29 @@ def featurize(
 ) -> Features:
     """The Features of examples. Each text is a row, and the rows of an example are a unit.
 
-    An example of one text without a label has its text twice, for SimCSE.
+    An example of one text without a label has its text twice, for SimCSE. The prompts of the run stand before the
+    texts; see roles.
     """
     builder, units, cut, room = RowBuilder(tokenizer), [0], 0, run.max_seq_length - 2
     groups = [_texts_of(example, run, has_labels) for example in examples]
-    pieces = iter(piece_ids(tokenizer, [text for texts in groups for text in texts]))
+    prompts = {role: run.prompts.of_role(role) for role in ROLES}
+    pieces = iter(
+        piece_ids(
+            tokenizer,
+            [
+                prompts[role] + text
+                for example, texts in zip(examples, groups, strict=True)
+                for role, text in zip(roles(example, len(texts)), texts, strict=True)
+            ],
+        )
+    )
+    alone = _pieces_of_prompts(tokenizer, prompts, room)
     empty = []
-    for number, texts in enumerate(groups):
-        for _ in texts:
+    for number, (example, texts) in enumerate(zip(examples, groups, strict=True)):
+        for role in roles(example, len(texts)):
             ids = next(pieces)
             cut += len(ids) > room
-            empty += [number] if not len(ids) and number not in empty[-1:] else []
+            empty += [number] if np.array_equal(ids, alone[role]) and number not in empty[-1:] else []
             builder.add(ids[:room])
         units.append(units[-1] + len(texts))
     notes = examples.notes() if isinstance(examples, Examples) else []
@@ -123,6 +136,35 @@ def featurize(
         features.text_numbers = numbers[:, :2].astype(np.int64)
         features.labels["text_numbers"] = numbers
     return features
+
+
+def roles(example: Example, count: int) -> tuple[str, ...]:
+    """The roles of the texts of an example, which decide their prompts.
+
+    The first of several texts is a query, and the others are documents. A text alone is a document, also when SimCSE
+    has it twice.
+
+    Args:
+        example: Example.
+        count: int. The number of its texts in the features.
+    """
+    return (DOCUMENT,) * count if len(example.texts) == 1 else (QUERY,) + (DOCUMENT,) * (count - 1)
+
+
+def _pieces_of_prompts(tokenizer, prompts, room):
+    """dict role -> the pieces of its prompt. A text whose row has these pieces is empty.
+
+    Raises:
+        UserError: a prompt leaves no room for a text.
+    """
+    pieces = dict(zip(prompts, piece_ids(tokenizer, list(prompts.values())), strict=True))
+    for role, ids in pieces.items():
+        if len(ids) >= room:
+            raise UserError(
+                f"--{role}_prompt: has {counted(len(ids), 'token')}, which leaves no room for a text in "
+                f"--max_seq_length={room + 2}; give a shorter prompt or longer rows"
+            )
+    return pieces
 
 
 def _numbers(groups):
