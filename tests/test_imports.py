@@ -83,7 +83,7 @@ LAYERS = [
         "keras_bert_app.interop.google_tf1": "google_layout google_names google_reference",
         "keras_bert_app.interop.huggingface": (
             "huggingface_files huggingface_layout huggingface_names huggingface_reference huggingface_tensors "
-            "huggingface_tokenizer safetensors_files sentence_transformers_files"
+            "huggingface_tokenizer safetensors_files sentence_transformers_files sentence_transformers_reference"
         ),
         "keras_bert_app.interop.keras_hub": (
             "hdf5_files keras_hub_layout keras_hub_names keras_hub_objects keras_hub_reference"
@@ -129,7 +129,7 @@ LAYERS = [
             "finetuned_export generation_signatures "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
             "raw_answers rows saved_models sentence_vectors sequence_answers similarity_runs specs "
-            "tagging_answers text_answers text_stream word_splitter"
+            "tagging_answers text_answers text_stream vector_parity word_splitter"
         ),
     },
     # uses of a model

@@ -11,6 +11,7 @@ here or in --reference_python; otherwise the command reads parity.npz next to th
 output differs.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -86,7 +87,7 @@ def main(arguments: list[str]) -> None:
             raise UserError(f"--{name} does nothing without {by}; give {by}, or leave out --{name}")
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
-        from keras_bert_app.interop import load, parity
+        from keras_bert_app.interop import load
         from keras_bert_app.interop.huggingface import sentence_transformers_files
     steps = _steps(source) if _TO.value == _OF_VECTORS else None
     if pruned and _TO.value == "workdir":
@@ -95,15 +96,14 @@ def main(arguments: list[str]) -> None:
         if finetuned_export.is_finetuned(source):
             _write_pruned_run(source, pruned)
             return
-    outputs_agree = True
+    folder, source = source, _place_of_model(source)
     weights, lines = load.load_weights(
         source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value, allow_absent=True
     )
     print("\n".join(lines), flush=True)
-    if _CHECK.value:
-        with load.located(source, _FROM.value) as (path, source_format):
-            lines, outputs_agree = parity.check(weights, source_format, path, _REFERENCE.value)
-        print("\n".join(lines), flush=True)
+    if steps:
+        sentence_transformers_files.check_case(steps, weights.config.do_lower_case, folder)
+    outputs_agree = _check(weights, source, folder) if _CHECK.value else True
     if weights.vocabulary is None and vocabulary_bytes is not None:
         weights, vocabulary_bytes = load.with_vocabulary(weights, vocabulary_bytes), None
         print(f"{source} has no vocabulary, so --vocab_file becomes its vocabulary", flush=True)
@@ -111,17 +111,36 @@ def main(arguments: list[str]) -> None:
         weights, line = operation(weights)
         print(line, flush=True)
     if _OUTPUT.value:
-        layout = "huggingface" if _TO.value == _OF_VECTORS else _TO.value
-        for line in load.write_weights(weights, layout, _OUTPUT.value):
-            print(line, flush=True)
-        if steps:
-            config = weights.config
-            sentence_transformers_files.write(_OUTPUT.value, steps, config.hidden_size, config.max_position_embeddings)
-            print(f"modules.json: {steps.pooling} of the last layer{', of length 1' * steps.normalize}")
-        if _PARITY.value:
-            parity.write_golden(load.format_module(layout).read(_OUTPUT.value), _OUTPUT.value)
+        _write(weights, steps)
     if not outputs_agree:
         sys.exit(1)
+
+
+def _write(weights, steps):
+    """Writes the layout of --to, and prints what it could not store."""
+    from keras_bert_app.interop import load, parity
+    from keras_bert_app.interop.huggingface import sentence_transformers_files
+
+    layout = "huggingface" if _TO.value == _OF_VECTORS else _TO.value
+    for line in load.write_weights(weights, layout, _OUTPUT.value):
+        print(line, flush=True)
+    if steps:
+        config = weights.config
+        sentence_transformers_files.write(_OUTPUT.value, steps, config.hidden_size, config.max_position_embeddings)
+        prompts = f"; {steps.prompts.words()}" if steps.prompts.named else ""
+        print(f"modules.json: {steps.pooling} of the last layer{', of length 1' * steps.normalize}{prompts}")
+    if _PARITY.value:
+        parity.write_golden(load.format_module(layout).read(_OUTPUT.value), _OUTPUT.value)
+
+
+def _check(weights, source, folder):
+    """Compares all outputs with those of the source's own implementation, and prints the report."""
+    from keras_bert_app.interop import load, parity
+
+    with load.located(source, _FROM.value) as (path, source_format):
+        lines, agree = parity.check(weights, source_format, path, _REFERENCE.value)
+        print("\n".join(lines), flush=True)
+        return _vectors_agree(path if folder == source else folder) and agree
 
 
 def _steps(source):
@@ -135,6 +154,32 @@ def _steps(source):
             "--task=similarity, or a folder with modules.json; or write --to=huggingface"
         )
     return steps
+
+
+def _place_of_model(source):
+    """The subfolder with the model, if a local folder with modules.json has its model there; else the source."""
+    from keras_bert_app.interop.huggingface import huggingface_layout, sentence_transformers_files
+
+    if not os.path.isfile(os.path.join(source, "modules.json")) or huggingface_layout.recognizes(source):
+        return source
+    steps = sentence_transformers_files.read(source)
+    return os.path.join(source, steps.folder)
+
+
+def _vectors_agree(path):
+    """Compares the sentence vectors of a folder with modules.json, and prints the report."""
+    from keras_bert_app.export import vector_parity
+    from keras_bert_app.interop.huggingface import sentence_transformers_files
+
+    try:
+        if sentence_transformers_files.read(path) is None:
+            return True
+    except UserError as error:
+        print(f"sentence vectors: not compared ({error})", flush=True)
+        return True
+    lines, agree = vector_parity.check(path, _REFERENCE.value)
+    print("\n".join(lines), flush=True)
+    return agree
 
 
 def _write_pruned_run(source, pruned):
