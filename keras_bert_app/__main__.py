@@ -35,6 +35,7 @@ VERBS = {
         "embed": "compute vectors of texts",
         "learn_vectors": "learn a vector for each word of a text",
         "nearest_words": "show the nearest words of words, and score analogies",
+        "mine_negatives": "add hard negatives to pairs of texts, for finetune --task=similarity",
         "search": "find the texts that are nearest to a query",
         "evaluate_search": "score the search of a model on judged queries, beside BM25",
         "analyze": "look into an encoder, from attention maps to probes",

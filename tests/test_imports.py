@@ -92,7 +92,7 @@ LAYERS = [
             "model_garden_config model_garden_layout model_garden_names model_garden_reference"
         ),
         "keras_bert_app.interop.reference": "reference_answers reference_process",
-        "keras_bert_app.vectors.static": "learning_options unknown_words word_vector_files",
+        "keras_bert_app.vectors.static": "exact_nearest learning_options unknown_words word_vector_files",
     },
     # training
     {
@@ -108,9 +108,9 @@ LAYERS = [
     {
         "keras_bert_app.tasks": (
             "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
-            "initial_weights intervals keyword_start labelled_data lengths metrics mlm_tuning objectives predicting "
-            "pruned_runs registry result_lines results run_plan sampling scheduled_sampling scoring split_files task "
-            "transfer vector_losses vector_objective vector_start"
+            "hard_negatives initial_weights intervals keyword_start labelled_data lengths metrics mlm_tuning "
+            "objectives predicting pruned_runs registry result_lines results run_plan sampling scheduled_sampling "
+            "scoring split_files task transfer vector_losses vector_objective vector_start"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
@@ -147,16 +147,17 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "embedding learning_text nearest plain_rows ranking_files search_collections search_evaluation "
-            "search_scores text_embedder text_sources vector_files vector_learning word_relations word_search"
+            "embedding learning_text mined_rows nearest plain_rows ranking_files search_collections "
+            "search_evaluation search_scores text_embedder text_sources vector_files vector_learning word_relations "
+            "word_search"
         ),
     },
     # commands
     {
         "keras_bert_app.cli": (
             "analyze ask check_vocab convert demo embed estimate evaluate evaluate_search export extend_vocab "
-            "fill_mask finetune generate inspect_data launch_workers learn_vectors learn_vocab nearest_words "
-            "predict prepare_corpus pretrain search serve tokenize"
+            "fill_mask finetune generate inspect_data launch_workers learn_vectors learn_vocab mine_negatives "
+            "nearest_words predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

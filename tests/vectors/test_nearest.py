@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import nearest as module
 from keras_bert_app.vectors.nearest import check_vectors, nearest
+from keras_bert_app.vectors.static import exact_nearest as module
 
 
 @pytest.mark.parametrize("k", [1, 5, 103])

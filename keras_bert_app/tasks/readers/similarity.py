@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import os
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.families.text_vectors import METRICS, Example, check_judged
@@ -153,6 +155,27 @@ def _settled(run, path):
     run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
     run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin"))
     return run
+
+
+def read_pairs(path: str, run: FinetuningConfig) -> Examples:
+    """Reads the pairs of a table: each row has an anchor, its own text, and perhaps negatives.
+
+    Args:
+        path: str. A table of --task=similarity.
+        run: FinetuningConfig. Its text_columns and header say how the table is read.
+
+    Raises:
+        UserError: the file is missing or faulty, has no row, or its rows are no pairs.
+    """
+    if not os.path.isfile(path):
+        raise UserError(f"{path}: there is no such file; give a table of pairs (.tsv, .csv or .jsonl)")
+    kind = _kind_of_file(path, run)
+    if kind not in (_PAIRS, None):
+        raise UserError(
+            f"{path}: has {_KINDS[kind][2]} in each row; expected {_KINDS[_PAIRS][2]}, such as the columns anchor and "
+            "positive"
+        )
+    return TASKS[0].read_file(path, run)
 
 
 def _metrics_of(run):

@@ -1,0 +1,92 @@
+"""Rows of pairs with the hard negatives that a model finds for them."""
+
+import gzip
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+import numpy as np
+
+from keras_bert_app.tasks import hard_negatives
+from keras_bert_app.tasks.families.text_vectors import Example
+from keras_bert_app.tasks.hard_negatives import Mined, MiningOptions, PairTexts
+from keras_bert_app.terminal.progress import Progress
+from keras_bert_app.vectors import vector_files
+from keras_bert_app.vectors.embedding import BATCH_SIZE, Embedder
+from keras_bert_app.vectors.text_sources import work_of
+from pipelines import storage
+
+
+def mined(
+    embed: Embedder, pairs: PairTexts, options: MiningOptions, stream: TextIO, batch_size: int = BATCH_SIZE
+) -> tuple[Mined, int]:
+    """Embeds the texts of pairs and mines negatives. The vectors are in a temporary file, not in memory.
+
+    Args:
+        embed: Embedder. The model.
+        pairs: PairTexts.
+        options: MiningOptions.
+        stream: TextIO. The output for progress.
+        batch_size: int. The most texts of a batch.
+
+    Returns:
+        (Mined, number of texts that lost their end).
+    """
+    texts = [text.encode("utf-8", "replace") for text in pairs.texts]
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "texts.npy")
+        progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
+        written = vector_files.write_vectors(embed, iter(texts), len(texts), path, batch_size, progress.done)
+        progress.end()
+        num_anchors = len(set(pairs.anchors.tolist()))
+        progress = Progress("anchors", num_anchors, num_anchors, stream)
+        found = hard_negatives.mine(pairs, vector_files.load_vectors(path), options, progress.done)
+        progress.end()
+    return found, written.truncated
+
+
+def write_rows(path: str, examples: Sequence[Example], pairs: PairTexts, found: Mined) -> None:
+    """Writes JSON lines with anchor, positive and the list negative: the row's own negatives, then the new ones.
+
+    Args:
+        path: str. X.jsonl or X.jsonl.gz, written whole or not at all.
+        examples: sequence of Example. The pairs.
+        pairs: PairTexts of these pairs.
+        found: Mined of these pairs.
+    """
+    with storage.whole_file(path) as file:
+        # Without a name and a time, equal rows give equal bytes.
+        target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if path.endswith(".gz") else file
+        for example, numbers in zip(examples, found.numbers.tolist(), strict=True):
+            anchor, positive, *negatives = example.texts
+            negatives += [pairs.texts[number] for number in numbers if number != hard_negatives.NONE]
+            row = {"anchor": anchor, "positive": positive, "negative": negatives}
+            target.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        if target is not file:
+            target.close()
+
+
+def report(found: Mined) -> Iterator[str]:
+    """Yields lines about the number and the cosines of the new negatives.
+
+    Args:
+        found: Mined.
+    """
+    is_found = found.numbers != hard_negatives.NONE
+    counts, most = is_found.sum(axis=1), is_found.shape[1]
+    yield (
+        f"{len(counts):,} pairs: {np.sum(counts == most):,} have {most} new negatives, "
+        f"{np.sum((counts > 0) & (counts < most)):,} have fewer, {np.sum(counts == 0):,} have none"
+    )
+    if is_found.any():
+        yield (
+            f"mean cosine with the anchor: own text {found.positive_cosines.mean():.3f}, new negatives "
+            f"{found.cosines[is_found].mean():.3f}"
+        )
+    else:
+        yield (
+            "warning: no text is a negative; give a smaller --range_min (few different texts) or a smaller --margin "
+            "(the model does not yet tell the texts apart)"
+        )

@@ -1,0 +1,96 @@
+"""The command mine_negatives: pairs keep what they have, and get texts of other pairs as negatives."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.weight_shapes import shapes
+from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.tasks import registry
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
+from tests.cli.conftest import run  # noqa: F401  a fixture
+
+WORDS = "cat dog bird stone river rain bread salt hill table".split()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The directory of a model with random weights. Its name has a space."""
+    pieces = (*SPECIAL_PIECES, *WORDS)
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=16,
+    )
+    generator = np.random.default_rng(0)
+    tensors = {path: generator.normal(0.0, 0.5, shape).astype(np.float32) for path, shape in shapes(config).items()}
+    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
+    directory = str(tmp_path_factory.mktemp("models") / "a model")
+    load.write_weights(Weights(config, tensors, vocabulary=vocabulary, origin="a test"), "workdir", directory)
+    return directory
+
+
+def test_the_output_has_all_pairs_and_their_own_negatives_and_is_read_by_finetune(tmp_path, model, run):  # noqa: F811
+    rows = [
+        f"{a} {b}\t{b} {a}\t{'' if n % 2 else 'own negative'}"
+        for n, (a, b) in enumerate(zip(WORDS[:-1], WORDS[1:], strict=True))
+    ]
+    table, output = tmp_path / "my pairs.tsv", tmp_path / "out" / "mined.jsonl"
+    table.write_text("\n".join(["question\tanswer\tnegative", *rows]) + "\n")
+    with gzip.open(tmp_path / "more.txt.gz", "wt") as file:
+        file.write("table\n\nsalt rain\n")
+    flags = (f"--saved_model={model}", f"--input_file={table}", f"--corpus_file={tmp_path}/more.txt.gz")
+    done = run("mine_negatives", *flags, f"--output_file={output}", "--range_min=1", "--range_max=8", "--margin=-2")
+    assert done.returncode == 0, done.stderr
+    assert "9 pairs, 11 candidates" in done.stdout and "9 pairs: 9 have 3 new negatives" in done.stdout
+    mined = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [(row["anchor"], row["positive"]) for row in mined] == [tuple(row.split("\t")[:2]) for row in rows]
+    assert all(("own negative" in row["negative"]) == (n % 2 == 0) for n, row in enumerate(mined))
+    assert all(row["positive"] not in row["negative"] and len(set(row["negative"])) >= 3 for row in mined)
+    examples = registry.find("similarity").read_file(str(output), FinetuningConfig(task="similarity"))
+    assert [len(example.texts) for example in examples] == [6 - n % 2 for n in range(9)]
+    again = run("mine_negatives", *flags, f"--output_file={output}.gz", "--range_min=1", "--range_max=8", "--margin=-2")
+    assert again.returncode == 0 and gzip.open(f"{output}.gz").read() == output.read_bytes()
+    done = run("mine_negatives", *flags, f"--output_file={output}", "--range_min=40", "--overwrite")
+    assert "9 have none" in done.stdout and "warning: no text is a negative; give a smaller --range_min" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (("--input_file=none.tsv",), "none.tsv: there is no such file; give a table of pairs"),
+        (("--input_file=scored.tsv",), "scored.tsv: has two texts and a score in each row; expected a text, its own"),
+        (("--input_file=labelled.tsv",), "labelled.tsv: has a text and a label in each row; expected a text, its own"),
+        (("--input_file=texts.tsv",), "texts.tsv: has one text in each row; expected a text, its own text"),
+        (("--input_file=empty.tsv",), "empty.tsv: holds no example of task similarity"),
+        (("--input_file=pairs.tsv", "--range_max=10"), "--range_max=10: is not above --range_min=10"),
+        (("--input_file=pairs.tsv", "--output_file=out.tsv"), "out.tsv: give a name that ends in .jsonl or .jsonl.gz"),
+        (("--input_file=pairs.tsv", "--corpus_file=none.txt"), "--corpus_file=none.txt: there is no such file"),
+        (("--input_file=x.jsonl", "--output_file=x.jsonl"), "--output_file=x.jsonl: is the --input_file, whose texts"),
+        (("--input_file=pairs.tsv", "--output_file=x.jsonl"), "x.jsonl is there already; --overwrite replaces it"),
+        (("--input_file=pairs.tsv", "--saved_model=none"), "none"),
+    ],
+)
+def test_what_cannot_be_mined_is_refused_in_one_line(tmp_path, model, run, monkeypatch, flags, message):  # noqa: F811
+    files = {
+        "scored.tsv": "text_a\ttext_b\tscore\na\tb\t1\n",
+        "labelled.tsv": "text\tlabel\na\tb\n",
+        "texts.tsv": "text\na\n",
+        "empty.tsv": "",
+        "pairs.tsv": "anchor\tpositive\ncat\tdog\n",
+        "x.jsonl": '{"anchor": "cat", "positive": "dog"}\n',
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    done = run("mine_negatives", f"--saved_model={model}", "--output_file=out.jsonl", *flags)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "out.jsonl").exists()
