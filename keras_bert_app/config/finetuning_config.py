@@ -319,6 +319,10 @@ class FinetuningConfig(SimilarityOptions):
                 f"--batch_tokens={self.batch_tokens}: needs batches of rows of similar length; leave out "
                 "--nolength_buckets"
             )
+        if self.mine_negatives and not self.length_buckets:
+            raise UserError(
+                f"--mine_negatives={self.mine_negatives}: needs calls of one step each; leave out --nolength_buckets"
+            )
         if self.long_documents in WINDOWED and self.teacher:
             raise UserError(
                 f"--teacher: with --long_documents={self.long_documents} texts have several rows; give "

@@ -40,6 +40,25 @@ class SimilarityOptions(TextToTextOptions):
         (),
         "Sizes, such as 384,192,96: the first so many numbers of a vector also learn to be vectors (Matryoshka).",
     )
+    mine_negatives: int = field(
+        0,
+        "With --vector_loss=contrastive: before each epoch from the second on, the model finds so many hard negatives "
+        "for each pair among the own texts of the other pairs. They join the negatives of the file. 0: none.",
+        minimum=0,
+    )
+    mine_range: tuple = field(
+        ("10", "50"),
+        "Two ranks for --mine_negatives: so many of the nearest texts are skipped, because they may be answers that "
+        "nobody marked; and texts after the second rank are skipped.",
+    )
+    mine_margin: float = field(
+        0.05,
+        "For --mine_negatives: the cosine of a negative is at least this much below that of the own text. -2: no "
+        "limit.",
+        minimum=-2.0,
+        most=2.0,
+    )
+    mine_after: int = field(1, "Epochs before the first --mine_negatives; 0: the first epoch has them, too.", minimum=0)
     similarity_metric: str = field(
         "auto",
         "The score that chooses the weights. auto: the columns of dev decide. spearman: cosines against scores; mrr: "
@@ -60,6 +79,8 @@ class SimilarityOptions(TextToTextOptions):
         "vector_temperature": ("vector_loss", ("auto", "contrastive", "cosent", "simcse")),
         "symmetric_loss": ("vector_loss", ("auto", "contrastive", "simcse")),
         "triplet_margin": ("vector_loss", ("auto", "triplet")),
+        "mine_negatives": ("vector_loss", ("auto", "contrastive")),
+        **dict.fromkeys(("mine_range", "mine_margin", "mine_after"), ("mine_negatives", ())),
     }
 
     def __post_init__(self):
@@ -73,6 +94,11 @@ class SimilarityOptions(TextToTextOptions):
             raise UserError(
                 f"--vector_sizes={','.join(sizes)}: expected different whole numbers from 1, such as 384,96"
             )
+
+        ranks = [str(rank) for rank in self.mine_range]
+        object.__setattr__(self, "mine_range", tuple(ranks))
+        if len(ranks) != 2 or not all(rank.isdecimal() for rank in ranks) or int(ranks[0]) >= int(ranks[1]):
+            raise UserError(f"--mine_range={','.join(ranks)}: expected two rising whole numbers, such as 10,50")
 
     @property
     def sizes(self) -> tuple[int, ...]:

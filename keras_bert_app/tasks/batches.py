@@ -89,6 +89,7 @@ def training_batches(
     length_cost: float = 0,
     step: int = 0,
     share: Callable[[], float] = lambda: 0.0,
+    features_of: Callable[[int, int, int], Features] | None = None,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, int]]]:
     """Yields (batch of tensors, position after it) without end.
 
@@ -101,12 +102,16 @@ def training_batches(
         length_cost: float. The value of lengths.cost. A higher cost gives fewer different lengths in the run.
         step: int. The step of the first batch.
         share: function that returns the share of train_minutes that is over. Without train_minutes the step decides.
+        features_of: function (epoch, its first batch that is taken, step) that returns the Features of an epoch. Their
+            rows are no longer than those of `features`. None: all epochs have `features`.
     """
     epoch, first = position or (0, 0)
     plan = epoch_plan(features, run, 0)  # the batches of all epochs have about the same lengths
     epochs = max(1.0, run.num_train_steps / len(plan))
-    tensors = _maker(features, run, _fitted(features, run, plan, length_cost / epochs))
+    batch_lengths = _fitted(features, run, plan, length_cost / epochs)
     while True:
+        features = features_of(epoch, first, step) if features_of else features
+        tensors = _maker(features, run, batch_lengths)
         batches = epoch_plan(features, run, epoch)
         for number in range(first, len(batches)):
             after = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)

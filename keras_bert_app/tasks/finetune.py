@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_app.drawing.finetuning_pictures import draw_curves
 from keras_bert_app.modeling.task_models import TaskHead, make_task_model
 from keras_bert_app.runs import checkpoints, lock, work_directory
-from keras_bert_app.tasks import batches, lengths, objectives, results, transfer, vector_start
+from keras_bert_app.tasks import batches, lengths, mined_epochs, objectives, results, transfer, vector_start
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -96,12 +96,13 @@ def finetune(start: Start) -> dict[str, Any]:
             optimizer,
             objective,
             start.execution,
-            _training_batches(start, state, reached),
+            _training_batches(start, state, reached, scorer),
             _averaged(scorer, optimizer),
             state,
             reporter,
             ends_early=scorer.ends_early,
             has_many_lengths=run.has_many_lengths,
+            batches_need_weights=bool(run.mine_negatives),
             reached=reached,
         )
         loop.train(training)
@@ -206,11 +207,18 @@ def _introduction(start, model, optimizer, origin, objective):
     yield from data.warnings
 
 
-def _training_batches(start, state, reached):
+def _training_batches(start, state, reached, scorer):
     """The batches of a run from its position on, with lengths for its devices and its compilation."""
+    features_of = mined_epochs.MinedEpochs(start, scorer).features if start.run.mine_negatives else None
     length_cost = lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
     return batches.training_batches(
-        start.data.data.train, start.run, state["position"], length_cost, state["step"], lambda: reached.share
+        start.data.data.train,
+        start.run,
+        state["position"],
+        length_cost,
+        state["step"],
+        lambda: reached.share,
+        features_of,
     )
 
 

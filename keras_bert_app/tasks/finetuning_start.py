@@ -32,6 +32,7 @@ from keras_bert_app.tasks.task import TEXT_TO_TEXT
 from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from keras_bert_app.vectors.static.word_vector_files import WordVectors
+from pipelines.plurals import counted
 from pipelines.wordpiece.vocabulary import checked_pieces, read_bytes
 from pipelines.wordpiece.vocabulary_checks import check_symbols
 
@@ -160,7 +161,14 @@ def make_start(
 def _resolved(data, run):
     num_batches = batch_plans.num_batches(data.train, run)
     data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches)]
-    return run.resolved(num_batches)
+    run = run.resolved(num_batches)
+    if run.mine_negatives and not run.train_minutes and run.num_train_steps <= run.mine_after * num_batches:
+        raise UserError(
+            f"--mine_negatives={run.mine_negatives}: the run ends after {run.num_train_steps:,} steps, before the "
+            f"first mining after {counted(run.mine_after, 'epoch')} of {num_batches:,} steps; give a larger "
+            "--num_train_epochs, or a smaller --mine_after"
+        )
+    return run
 
 
 def _small_batches(train, run, num_batches):

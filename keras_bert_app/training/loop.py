@@ -46,6 +46,8 @@ class Training:
         ends_early: function that says whether the run ends now. The loop calls it before the first step and after each
             evaluation.
         has_many_lengths: whether the rows of different batches have many lengths.
+        batches_need_weights: whether a batch may follow from the weights after the step before it. No thread then makes
+            batches ahead.
         outlook: function of (step, seconds a step, estimated seconds left). It returns lines that the loop prints once,
             after the first steps.
         reached: Reached, the share of the run that is over. The batches may read it.
@@ -65,6 +67,7 @@ class Training:
     reporter: reporting.Reporter
     ends_early: Callable[[], bool] = lambda: False
     has_many_lengths: bool = False
+    batches_need_weights: bool = False
     outlook: Callable[[int, float, float], list[str]] = lambda step, step_seconds, seconds_left: []
     reached: Reached = dataclasses.field(default_factory=Reached)
     has_ended: bool = False
@@ -109,7 +112,7 @@ class _Loop:
         self.columns = steps.columns(training.objective)
         device = strategies.device_kind(training.strategy)
         # On a CPU, a thread that makes the next batches would take cores away from the step.
-        self.batches = infeed.Batches(training.batches, ahead=device != "CPU")
+        self.batches = infeed.Batches(training.batches, ahead=device != "CPU" and not training.batches_need_weights)
         # With many lengths a call takes one step, because batches of one length rarely follow each other.
         self.per_call = (
             1

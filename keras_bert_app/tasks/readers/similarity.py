@@ -153,7 +153,7 @@ def _settled(run, path):
                 "and its own text, or a text and a label"
             )
     run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
-    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin"))
+    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin", "mine_negatives"))
     return run
 
 
