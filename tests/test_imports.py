@@ -147,17 +147,17 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "embedding learning_text mined_rows nearest plain_rows ranking_files search_collections "
-            "search_evaluation search_scores text_embedder text_sources vector_files vector_learning word_relations "
-            "word_search"
+            "approximate_index compact_vectors embedding learning_text mined_rows nearest plain_rows ranking_files "
+            "rescoring search_collections search_evaluation search_scores text_embedder text_sources vector_files "
+            "vector_learning word_relations word_search"
         ),
     },
     # commands
     {
         "keras_bert_app.cli": (
             "analyze ask check_vocab convert demo embed estimate evaluate evaluate_search export extend_vocab "
-            "fill_mask finetune generate inspect_data launch_workers learn_vectors learn_vocab mine_negatives "
-            "nearest_words predict prepare_corpus pretrain search serve tokenize"
+            "fill_mask finetune generate index_vectors inspect_data launch_workers learn_vectors learn_vocab "
+            "mine_negatives nearest_words predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

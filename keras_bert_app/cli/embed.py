@@ -3,7 +3,8 @@
 python -m keras_bert_app.cli.embed --saved_model=saved_models/vectors --input_file=texts.txt --output_file=texts.npy
 python -m keras_bert_app.cli.embed --init_checkpoint=MODEL --layer=-1 --input_file=x.jsonl.gz --output_file=x.tsv
 
-Every line gives a row, even an empty line. X.npy is float32 [texts, size]. X.tsv has a line of numbers for each text.
+Every line gives a row, even an empty line. X.npy is an array [texts, size]; --dtype makes it smaller. X.tsv has a line
+of numbers for each text.
 """
 
 import os
@@ -12,7 +13,7 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import app, output_files, pooling_flags, written_places
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.vectors import text_sources
 from pipelines.text.text_files import ReaderCounts
 
@@ -28,6 +29,9 @@ flags.DEFINE_string("output_file", "", "File for the vectors: X.npy or X.tsv.")
 written_places.define_overwrite()
 _PROMPT = flags.DEFINE_string(
     "prompt", None, "Prompt before each text: query, document, or another name of a prompt of the model."
+)
+_DTYPE = flags.DEFINE_string(
+    "dtype", "float32", "Numbers of X.npy: float32, float16, int8, or binary (one bit, the sign)."
 )
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
 
@@ -47,10 +51,11 @@ def main(arguments: list[str]) -> None:
     output_files.make_place_for(output_file, "output_file")
     progress = Progress("texts", num_texts, work, sys.stdout)
     vectors = vector_files.write_vectors(
-        embed, text_sources.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value, progress.done
+        embed, text_sources.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value, progress.done, _DTYPE.value
     )
     rate = num_texts / progress.end()
-    print(f"{output_file}: {num_texts:,} vectors of {vectors.size} numbers, {rate:,.0f} texts/s")
+    kind = "" if _DTYPE.value == "float32" else f" ({_DTYPE.value})"
+    print(f"{output_file}: {num_texts:,} vectors of {vectors.size} numbers{kind}, {rate:,.0f} texts/s")
     for line in [*text_sources.remarks(counts, vectors.truncated), *remarks]:
         print(line)
 
@@ -67,6 +72,12 @@ def _check_flags(input_file, output_file):
         raise UserError(f"--{given[0]} goes with --init_checkpoint; the export {_SAVED_MODEL.value} has its own")
     if not output_file.endswith((".npy", ".tsv")):
         raise UserError(f"--output_file={output_file}: give a name that ends in .npy (for numpy) or .tsv (text)")
+    from keras_bert_app.vectors.compact_vectors import DTYPES
+
+    if _DTYPE.value not in DTYPES:
+        raise UserError(f"--dtype={_DTYPE.value} is not known: {nearest(_DTYPE.value, DTYPES)}")
+    if _DTYPE.value != "float32" and not output_file.endswith(".npy"):
+        raise UserError(f"--dtype={_DTYPE.value} goes with .npy; {output_file} holds float32 only")
     if os.path.realpath(input_file) == os.path.realpath(output_file):
         raise UserError(
             f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name"
