@@ -38,6 +38,7 @@ VERBS = {
         "mine_negatives": "add hard negatives to pairs of texts, for finetune --task=similarity",
         "search": "find the texts that are nearest to a query",
         "evaluate_search": "score the search of a model on judged queries, beside BM25",
+        "map_vectors": "draw a map of the vectors of texts, with nearest texts, before and after training",
         "analyze": "look into an encoder, from attention maps to probes",
     },
     "move and serve a model": {

@@ -46,8 +46,8 @@ LAYERS = [
         ),
         "keras_bert_app.drawing": (
             "alignments attention_page bars corpus_picture curves examples_picture figures finetuning_pictures fonts "
-            "head_maps pattern_pictures probe_pictures pruning_pictures sense_pictures tree_pictures "
-            "vocabulary_picture"
+            "head_maps pattern_pictures planes probe_pictures pruning_pictures sense_pictures tree_pictures "
+            "vector_map_page vocabulary_picture"
         ),
         "keras_bert_app.estimation": "counts estimate estimate_report hardware memory",
     },
@@ -147,9 +147,9 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "approximate_index compact_vectors embedding learning_text mined_rows nearest plain_rows ranking_files "
-            "rescoring search_collections search_evaluation search_scores text_embedder text_sources vector_files "
-            "vector_learning word_relations word_search"
+            "approximate_index compact_vectors embedding judged_pairs learning_text mined_rows nearest plain_rows "
+            "ranking_files rescoring search_collections search_evaluation search_scores text_embedder text_sources "
+            "vector_files vector_learning vector_maps word_relations word_search"
         ),
     },
     # commands
@@ -157,7 +157,7 @@ LAYERS = [
         "keras_bert_app.cli": (
             "analyze ask check_vocab convert demo embed estimate evaluate evaluate_search export extend_vocab "
             "fill_mask finetune generate index_vectors inspect_data launch_workers learn_vectors learn_vocab "
-            "mine_negatives nearest_words predict prepare_corpus pretrain search serve tokenize"
+            "map_vectors mine_negatives nearest_words predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
             "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "

@@ -3,11 +3,10 @@
 The data has the sentences of the occurrences, and a map for each layer.
 """
 
-import collections
-
 import numpy as np
 
 from keras_bert_app.analysis.occurrences import Corpus
+from keras_bert_app.drawing import planes
 
 _NEAREST = 6
 
@@ -89,47 +88,11 @@ def _view(corpus, word, vectors, clusters):
         for row in cosines
     ]
     rows = [set(corpus.keys[sentence]) - {word.lower(), word} for sentence in sentences]
-    typical, middles = [], []
-    for cluster in range(max(clusters) + 1):
-        typical.append(
-            _typical(
-                [row for row, label in zip(rows, clusters, strict=True) if label == cluster],
-                [row for row, label in zip(rows, clusters, strict=True) if label != cluster],
-            )
-        )
-        members = np.flatnonzero(clusters == cluster)
-        middles.append(int(members[np.argmax(vectors[members] @ vectors[members].sum(axis=0))]))
+    typical, middles = planes.described_clusters(rows, vectors, clusters)
     return {
-        "points": _plane(vectors),
+        "points": planes.t_sne(vectors),
         "clusters": clusters.tolist(),
         "nearest": nearest,
         "typical": typical,
         "middles": middles,
     }
-
-
-def _plane(vectors):
-    """list of [x, y], from t-SNE of the cosines."""
-    from sklearn.manifold import TSNE
-
-    if np.allclose(vectors, vectors[0], atol=1e-6):
-        return np.zeros((len(vectors), 2)).tolist()
-    plane = TSNE(
-        metric="cosine", init="random", perplexity=min(30.0, (len(vectors) - 1) / 3), random_state=0
-    ).fit_transform(vectors)
-    return np.round(plane, 2).tolist()
-
-
-def _typical(inside, outside):
-    """Finds the six words that are most typical of the sentences of a cluster.
-
-    A word is typical if the share of sentences with the word is much larger inside the cluster than outside.
-    Only words of three letters or more count. They must occur in at least two sentences of the cluster.
-    """
-    counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
-    gains = {
-        word: count / len(inside) - others[word] / max(len(outside), 1)
-        for word, count in counts.items()
-        if count > 1 and word.isalpha() and len(word) > 2
-    }
-    return sorted(gains, key=lambda word: (-gains[word], word))[:6]

@@ -7,8 +7,7 @@ import numpy as np
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
 from keras_bert_app.drawing.pages import page
-
-COLORS = ("#4477aa", "#cc3311", "#228833", "#ccbb44", "#aa3377")
+from keras_bert_app.drawing.planes import COLORS
 
 
 def draw_senses(described: Mapping[str, dict], title: str) -> bytes:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert_app.tasks import sampling
-from keras_bert_app.vectors.static.exact_nearest import nearest, unit
+from keras_bert_app.vectors.static.exact_nearest import exact_cosines, nearest
 
 SAMPLINGS = ("top", "random")
 NONE = -1  # in place of the number of a negative
@@ -127,12 +127,12 @@ def mine(
         most = options.range_max + 1 + max(len(pairs.partners[anchor]) for anchor in block)
         queries = np.asarray(vectors[block], np.float32)
         found = nearest(queries, vectors[: pairs.num_candidates], most)
-        for anchor, query, cosines, numbers in zip(block, unit(queries), *found, strict=True):
+        for anchor, query, cosines, numbers in zip(block, queries, *found, strict=True):
             is_other = ~np.isin(numbers, [anchor, *pairs.partners[anchor]])
             in_range = slice(options.range_min, options.range_max)
             cosines, numbers = cosines[is_other][in_range], numbers[is_other][in_range]
             rows = rows_of[anchor]
-            own_texts = unit(np.asarray(vectors[pairs.positives[rows]], np.float32)) @ query
+            own_texts = exact_cosines(query, np.asarray(vectors[pairs.positives[rows]], np.float32))
             for row, positive_cosine in zip(rows, own_texts, strict=True):
                 mined.positive_cosines[row] = positive_cosine
                 is_far = cosines <= positive_cosine - np.float32(options.margin)

@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError
 _K1, _B = 0.9, 0.4
 # Runs of letters and digits; a Chinese character is a word of its own.
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-_WORDS = rf"(?u)[{_CHINESE}]|[^\W_{_CHINESE}]+"
+WORDS = rf"(?u)[{_CHINESE}]|[^\W_{_CHINESE}]+"
 
 
 def check_installed() -> None:
@@ -38,7 +38,7 @@ def rankings(ids: Sequence[str], texts: Sequence[str], queries: Mapping[str, str
         query do not count.
     """
     bm25s = _bm25s()
-    how = {"token_pattern": _WORDS, "stopwords": None, "show_progress": False}
+    how = {"token_pattern": WORDS, "stopwords": None, "show_progress": False}
     index, tokens = bm25s.BM25(method="lucene", k1=_K1, b=_B), bm25s.tokenize(list(texts), **how)
     if not any(len(numbers) for numbers in tokens.ids):
         return {name: [] for name in queries}

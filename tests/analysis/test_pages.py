@@ -26,7 +26,7 @@ def result_of_steps(html, tmp_path, steps):
                 "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
             )
             await page.open((tmp_path / "page.html").as_uri())
-            await page.until("document.readyState === 'complete' && document.querySelector('svg, img')")
+            await page.until("document.readyState === 'complete' && document.querySelector('svg, img, canvas')")
             return await steps(page)
 
     return asyncio.run(use())
