@@ -131,34 +131,42 @@ def _pairs():
 
 def _model_vectors(path, texts, rows, pairs, is_saved_model):
     """The ModelVectors of a model. --vectors gives those of the texts for --saved_model."""
+    import numpy as np
+
+    from keras_bert_app.config.prompts import DOCUMENT
     from keras_bert_app.vectors import vector_files, vector_maps
+    from keras_bert_app.vectors.embedding import for_role
     from keras_bert_app.vectors.nearest import check_vectors
     from keras_bert_app.vectors.text_embedder import embedder_of
 
-    embed, pair_texts = embedder_of(path), [text.encode() for text in pairs.texts] if pairs else []
+    embed = embedder_of(path)
+    of_corpus = for_role(embed, DOCUMENT)
     source, vectors = path, None
     if is_saved_model and _VECTORS.value:
         source, vectors = _VECTORS.value, vector_files.load_vectors(_VECTORS.value)
-        check_vectors(vectors, _corpus(), embed, source)
+        check_vectors(vectors, _corpus(), of_corpus, source)
         vectors = vectors[rows]
-    embedded = _embedded(path, embed, ([] if vectors is not None else texts) + pair_texts)
-    of_pairs = embedded[len(embedded) - len(pair_texts) :]
+    if vectors is None:
+        vectors = _embedded(path, of_corpus, texts)
+    of_pairs = np.zeros((0, vectors.shape[1]), np.float32)
+    if pairs:
+        of_pairs = np.zeros((len(pairs.texts), vectors.shape[1]), np.float32)
+        for role in sorted(set(pairs.roles)):
+            places = [place for place, its_role in enumerate(pairs.roles) if its_role == role]
+            of_role = _embedded(path, for_role(embed, role), [pairs.texts[place].encode() for place in places])
+            of_pairs[places] = of_role
     return vector_maps.ModelVectors(
         path,
-        vector_maps.of_length_1(embedded[: len(texts)] if vectors is None else vectors, rows + 1, source),
-        vector_maps.of_length_1(of_pairs, range(1, len(pair_texts) + 1), f"{path}, texts of {_PAIRS_FILE.value}"),
+        vector_maps.of_length_1(vectors, rows + 1, source),
+        vector_maps.of_length_1(of_pairs, range(1, len(of_pairs) + 1), f"{path}, texts of {_PAIRS_FILE.value}"),
     )
 
 
 def _embedded(path, embed, texts):
-    """float32 [N, D]; [0, 1] without texts."""
-    import numpy as np
-
+    """float32 [N, D]."""
     from keras_bert_app.terminal.progress import Progress
     from keras_bert_app.vectors.embedding import embed_texts
 
-    if not texts:
-        return np.zeros((0, 1), np.float32)
     progress = Progress(f"texts of {path}", len(texts), sum(map(text_sources.work_of, texts)), sys.stderr)
     vectors, truncated = embed_texts(embed, texts, done=progress.done)
     progress.end()

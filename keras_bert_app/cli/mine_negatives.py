@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
     run = FinetuningConfig(task="similarity", text_columns=tuple(_TEXT_COLUMNS.value), header=_HEADER.value)
     examples = similarity.read_pairs(input_file, run)
     pairs = pair_texts((example.texts for example in examples), _corpus(counts))
-    print(f"{input_file}: {counted(len(examples), 'pair')}, {counted(pairs.num_candidates, 'candidate')}")
+    print(f"{input_file}: {counted(len(examples), 'pair')}, {counted(len(pairs.candidates), 'candidate')}")
     options = MiningOptions(
         _NUM_NEGATIVES.value, _RANGE_MIN.value, _RANGE_MAX.value, _MARGIN.value, _SAMPLING.value, _SEED.value
     )

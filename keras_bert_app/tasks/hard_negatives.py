@@ -40,28 +40,31 @@ class MiningOptions:
 class PairTexts:
     """The different texts of U pairs by number. Texts of the same content (sampling.content) have one number.
 
+    A text that is both an anchor and a candidate stands in both lists, because the roles may have different prompts.
+
     Attributes:
-        texts: list of str. The candidates come first: the own texts of all anchors, then further texts.
-        num_candidates: int.
+        candidates: list of C str. The own texts of all anchors, then further texts.
+        anchor_texts: list of A str.
         anchors: int32 [U]. The number of each pair's anchor.
-        positives: int32 [U]. The number of its own text.
-        own_negatives: list of U sets. Numbers of the negatives that the pair has already.
-        partners: dict number -> set of the numbers that stand in a pair with it, on any side.
+        positives: int32 [U]. The number of its own text among the candidates.
+        own_negatives: list of U sets. Numbers of the candidates that are negatives of the pair already.
+        excluded: list of A sets. For each anchor the numbers of the candidates that have its text, or that of a text
+            that stands in a pair with it, on any side.
     """
 
-    texts: list[str]
-    num_candidates: int
+    candidates: list[str]
+    anchor_texts: list[str]
     anchors: np.ndarray
     positives: np.ndarray
     own_negatives: list[set[int]]
-    partners: dict[int, set[int]]
+    excluded: list[set[int]]
 
 
 class Mined(NamedTuple):
     """The new negatives of U pairs.
 
     Attributes:
-        numbers: int32 [U, num_negatives]. Numbers in PairTexts.texts, the nearest first, then NONE.
+        numbers: int32 [U, num_negatives]. Numbers in PairTexts.candidates, the nearest first, then NONE.
         cosines: float32 [U, num_negatives]. The cosines with the anchor, 0 for NONE.
         positive_cosines: float32 [U]. The cosines of each anchor and its own text.
     """
@@ -78,31 +81,47 @@ def pair_texts(pairs: Iterable[Sequence[str]], further: Iterable[str] = ()) -> P
         pairs: iterable of (anchor, its own text, its negatives...).
         further: iterable of str. More candidates. Texts without a word are left out.
     """
-    pairs, known, texts = list(pairs), {}, []
-
-    def number_of(text):
-        number = known.setdefault(sampling.content(text), len(texts))
-        if number == len(texts):
-            texts.append(text)
-        return number
-
-    positives = [number_of(pair[1]) for pair in pairs]
+    pairs, candidates, anchors, content = list(pairs), _Numbered(), _Numbered(), sampling.content
+    positives = [candidates.number(pair[1]) for pair in pairs]
     for text in further:
         if text.strip():
-            number_of(text)
-    num_candidates = len(texts)
-    anchors = [number_of(pair[0]) for pair in pairs]
-    partners = {}
-    for anchor, positive in zip(anchors, positives, strict=True):
-        partners.setdefault(anchor, set()).add(positive)
-        partners.setdefault(positive, set()).add(anchor)
-    own = [{known[key] for text in pair[2:] if (key := sampling.content(text)) in known} for pair in pairs]
-    numbers = np.array(anchors, np.int32), np.array(positives, np.int32)
-    return PairTexts(texts, num_candidates, *numbers, own, partners)
+            candidates.number(text)
+    numbers, partners = [anchors.number(pair[0]) for pair in pairs], {}
+    for anchor, positive, *_ in pairs:
+        partners.setdefault(content(anchor), set()).add(content(positive))
+        partners.setdefault(content(positive), set()).add(content(anchor))
+    return PairTexts(
+        candidates.texts,
+        anchors.texts,
+        np.array(numbers, np.int32),
+        np.array(positives, np.int32),
+        [candidates.known(map(content, pair[2:])) for pair in pairs],
+        [candidates.known([key, *partners[key]]) for key in anchors.numbers],
+    )
+
+
+class _Numbered:
+    """Texts by number. Texts of the same content have one number."""
+
+    def __init__(self):
+        self.numbers, self.texts = {}, []
+
+    def number(self, text):
+        number = self.numbers.setdefault(sampling.content(text), len(self.texts))
+        if number == len(self.texts):
+            self.texts.append(text)
+        return number
+
+    def known(self, keys):
+        return {self.numbers[key] for key in keys if key in self.numbers}
 
 
 def mine(
-    pairs: PairTexts, vectors: np.ndarray, options: MiningOptions, done: Callable[[int, float], None] | None = None
+    pairs: PairTexts,
+    anchors: np.ndarray,
+    candidates: np.ndarray,
+    options: MiningOptions,
+    done: Callable[[int, float], None] | None = None,
 ) -> Mined:
     """Finds new negatives for each pair.
 
@@ -111,28 +130,28 @@ def mine(
 
     Args:
         pairs: PairTexts.
-        vectors: [number of texts, D], in memory or in a file. The vectors may have any length.
+        anchors: [A, D], the vectors of anchor_texts, in memory or in a file. The vectors may have any length.
+        candidates: [C, D], the vectors of candidates, likewise.
         options: MiningOptions.
         done: function of a number of anchors, twice, called after each block of anchors.
     """
     shape = (len(pairs.anchors), options.num_negatives)
     mined = Mined(np.full(shape, NONE, np.int32), np.zeros(shape, np.float32), np.zeros(shape[:1], np.float32))
-    rows_of = {}
+    rows_of = [[] for _ in pairs.anchor_texts]
     for row, anchor in enumerate(pairs.anchors.tolist()):
-        rows_of.setdefault(anchor, []).append(row)
-    anchors = sorted(rows_of)
-    for start in range(0, len(anchors), _ANCHORS_AT_A_TIME):
-        block = anchors[start : start + _ANCHORS_AT_A_TIME]
-        # The anchor itself and its partners take places among the nearest that count for no rank.
-        most = options.range_max + 1 + max(len(pairs.partners[anchor]) for anchor in block)
-        queries = np.asarray(vectors[block], np.float32)
-        found = nearest(queries, vectors[: pairs.num_candidates], most)
+        rows_of[anchor].append(row)
+    for start in range(0, len(rows_of), _ANCHORS_AT_A_TIME):
+        queries = np.asarray(anchors[start : start + _ANCHORS_AT_A_TIME], np.float32)
+        block = range(start, start + len(queries))
+        # Excluded candidates take places among the nearest, and count for no rank.
+        most = options.range_max + max(len(pairs.excluded[anchor]) for anchor in block)
+        found = nearest(queries, candidates, most)
         for anchor, query, cosines, numbers in zip(block, queries, *found, strict=True):
-            is_other = ~np.isin(numbers, [anchor, *pairs.partners[anchor]])
+            is_other = ~np.isin(numbers, list(pairs.excluded[anchor]))
             in_range = slice(options.range_min, options.range_max)
             cosines, numbers = cosines[is_other][in_range], numbers[is_other][in_range]
             rows = rows_of[anchor]
-            own_texts = exact_cosines(query, np.asarray(vectors[pairs.positives[rows]], np.float32))
+            own_texts = exact_cosines(query, np.asarray(candidates[pairs.positives[rows]], np.float32))
             for row, positive_cosine in zip(rows, own_texts, strict=True):
                 mined.positive_cosines[row] = positive_cosine
                 is_far = cosines <= positive_cosine - np.float32(options.margin)

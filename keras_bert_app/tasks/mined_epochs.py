@@ -7,6 +7,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.prompts import DOCUMENT, QUERY
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import hard_negatives, predicting
@@ -62,13 +63,15 @@ class MinedEpochs:
         return task.family.featurize(task, examples, self.start.tokenizer, self.run, self.data.labels)
 
     def _texts(self, numbers):
-        return (self.pairs.texts[number] for number in numbers if number != hard_negatives.NONE)
+        return (self.pairs.candidates[number] for number in numbers if number != hard_negatives.NONE)
 
     def _mined(self, epoch, step):
         """The numbers of the new negatives of an epoch that begins, int32 [U, num_negatives]."""
         began, reporter = time.monotonic(), self.scorer.reporter
         with reporter.busy(step, "mining negatives", lambda: None):
-            found = hard_negatives.mine(self.pairs, self._vectors(), self.options)
+            vectors = self._vectors()
+            anchors, candidates = vectors[: len(self.pairs.anchor_texts)], vectors[len(self.pairs.anchor_texts) :]
+            found = hard_negatives.mine(self.pairs, anchors, candidates, self.options)
         if self.start.is_chief:
             file = io.BytesIO()
             np.save(file, found.numbers)
@@ -84,8 +87,9 @@ class MinedEpochs:
         return found.numbers
 
     def _vectors(self):
-        """The vectors of all texts of the pairs, float32 [N, H]."""
-        examples = [Example("", (text,), None, "") for text in self.pairs.texts]
+        """The vectors of the anchors and then of the candidates, with their prompts, float32 [A + C, H]."""
+        roles = {QUERY: self.pairs.anchor_texts, DOCUMENT: self.pairs.candidates}
+        examples = [Example("", (text,), None, "", role) for role, texts in roles.items() for text in texts]
         task = self.data.task
         features = task.family.featurize(
             task, examples, self.start.tokenizer, self.run, self.data.labels, has_labels=False
@@ -109,7 +113,7 @@ class MinedEpochs:
                 f"({type(error).__name__}); restore the file, or begin again in another --workdir"
             ) from None
         is_whole = isinstance(numbers, np.ndarray) and numbers.shape == wanted and numbers.dtype == np.int32
-        if not is_whole or numbers.min() < hard_negatives.NONE or numbers.max() >= self.pairs.num_candidates:
+        if not is_whole or numbers.min() < hard_negatives.NONE or numbers.max() >= len(self.pairs.candidates):
             raise UserError(
                 f"{path}: does not hold the negatives of {wanted[0]:,} pairs; restore the file, or begin again in "
                 "another --workdir"

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.readers.similarity import TASKS
 from keras_bert_app.tasks.sampling import content
 from keras_bert_app.vectors.vector_maps import sampled_rows
@@ -20,12 +21,14 @@ class Pairs(typing.NamedTuple):
 
     Attributes:
         texts: list of M str. The different texts of all pairs.
+        roles: list of M str. "query" for the first text of a pair, "document" for the others.
         series: dict name -> int [P, 2]. Pairs of rows of texts: POSITIVES first, then RANDOM, then those that the file
             has itself (GIVEN_NEGATIVES, or the pairs of low scores).
         remarks: list of str. What the reader left out.
     """
 
     texts: list[str]
+    roles: list[str]
     series: dict[str, np.ndarray]
     remarks: list[str]
 
@@ -56,9 +59,15 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
     if count > len(examples):
         remarks.append(f"a sample of {len(examples):,} of its {count:,} rows is used")
     texts = {}
-    number = lambda text: texts.setdefault(text, len(texts))  # noqa: E731
     is_positive = [positive_score is None or example.label >= positive_score for example in examples]
-    rows = [tuple(map(number, example.texts)) for example in examples]
+    rows = [
+        tuple(
+            texts.setdefault(key, len(texts))
+            for key in zip(text_vectors.roles(example, len(example.texts)), example.texts, strict=True)
+        )
+        for example in examples
+    ]
+    roles, texts = map(list, zip(*texts, strict=True))
     positives = [row[:2] for row, is_own in zip(rows, is_positive, strict=True) if is_own]
     others = [row[:2] for row, is_own in zip(rows, is_positive, strict=True) if not is_own]
     others += [(row[0], negative) for row in rows for negative in row[2:]]
@@ -66,11 +75,11 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
         raise UserError(
             f"{path}: has no pair with a score of {positive_score:g} or more; give a lower --positive_score"
         )
-    series = {POSITIVES: np.array(positives), RANDOM: _random_pairs(path, positives, list(texts))}
+    series = {POSITIVES: np.array(positives), RANDOM: _random_pairs(path, positives, texts)}
     if others:
         name = GIVEN_NEGATIVES if positive_score is None else f"scores below {positive_score:g}"
         series[name] = np.array(others)
-    return Pairs(list(texts), series, remarks)
+    return Pairs(texts, roles, series, remarks)
 
 
 def _check(path, examples, positive_score):

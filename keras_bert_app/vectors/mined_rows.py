@@ -9,12 +9,13 @@ from typing import TextIO
 
 import numpy as np
 
+from keras_bert_app.config.prompts import DOCUMENT, QUERY
 from keras_bert_app.tasks import hard_negatives
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.hard_negatives import Mined, MiningOptions, PairTexts
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.vectors import vector_files
-from keras_bert_app.vectors.embedding import BATCH_SIZE, Embedder
+from keras_bert_app.vectors.embedding import BATCH_SIZE, Embedder, for_role
 from keras_bert_app.vectors.text_sources import work_of
 from pipelines import storage
 
@@ -22,7 +23,9 @@ from pipelines import storage
 def mined(
     embed: Embedder, pairs: PairTexts, options: MiningOptions, stream: TextIO, batch_size: int = BATCH_SIZE
 ) -> tuple[Mined, int]:
-    """Embeds the texts of pairs and mines negatives. The vectors are in a temporary file, not in memory.
+    """Embeds anchors as queries and candidates as documents, and mines negatives.
+
+    The vectors are in temporary files, not in memory.
 
     Args:
         embed: Embedder. The model.
@@ -34,17 +37,22 @@ def mined(
     Returns:
         (Mined, number of texts that lost their end).
     """
-    texts = [text.encode("utf-8", "replace") for text in pairs.texts]
+    groups, vectors, truncated = {QUERY: pairs.anchor_texts, DOCUMENT: pairs.candidates}, [], 0
+    groups = {role: [text.encode("utf-8", "replace") for text in texts] for role, texts in groups.items()}
+    everything = [text for texts in groups.values() for text in texts]
     with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "texts.npy")
-        progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
-        written = vector_files.write_vectors(embed, iter(texts), len(texts), path, batch_size, progress.done)
+        progress = Progress("texts", len(everything), sum(map(work_of, everything)), stream)
+        for role, texts in groups.items():
+            path = os.path.join(directory, f"{role}.npy")
+            of_role = for_role(embed, role)
+            written = vector_files.write_vectors(of_role, iter(texts), len(texts), path, batch_size, progress.done)
+            vectors.append(vector_files.load_vectors(path))
+            truncated += written.truncated
         progress.end()
-        num_anchors = len(set(pairs.anchors.tolist()))
-        progress = Progress("anchors", num_anchors, num_anchors, stream)
-        found = hard_negatives.mine(pairs, vector_files.load_vectors(path), options, progress.done)
+        progress = Progress("anchors", len(pairs.anchor_texts), len(pairs.anchor_texts), stream)
+        found = hard_negatives.mine(pairs, *vectors, options, progress.done)
         progress.end()
-    return found, written.truncated
+    return found, truncated
 
 
 def write_rows(path: str, examples: Sequence[Example], pairs: PairTexts, found: Mined) -> None:
@@ -61,7 +69,7 @@ def write_rows(path: str, examples: Sequence[Example], pairs: PairTexts, found: 
         target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if path.endswith(".gz") else file
         for example, numbers in zip(examples, found.numbers.tolist(), strict=True):
             anchor, positive, *negatives = example.texts
-            negatives += [pairs.texts[number] for number in numbers if number != hard_negatives.NONE]
+            negatives += [pairs.candidates[number] for number in numbers if number != hard_negatives.NONE]
             row = {"anchor": anchor, "positive": positive, "negative": negatives}
             target.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
         if target is not file:

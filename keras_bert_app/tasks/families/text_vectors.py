@@ -42,12 +42,14 @@ class Example:
         texts: tuple of str: the text, or the anchor, its own text and its negatives.
         label: A score, the name of a class, or None.
         place: file:line.
+        role: The role of a text alone, which decides its prompt.
     """
 
     guid: str
     texts: tuple[str, ...]
     label: float | str | None
     place: str
+    role: str = DOCUMENT
 
 
 def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple[str, ...]:
@@ -141,14 +143,14 @@ def featurize(
 def roles(example: Example, count: int) -> tuple[str, ...]:
     """The roles of the texts of an example, which decide their prompts.
 
-    The first of several texts is a query, and the others are documents. A text alone is a document, also when SimCSE
-    has it twice.
+    The first of several texts is a query, and the others are documents. A text alone has the role of the example, also
+    when SimCSE has it twice.
 
     Args:
         example: Example.
         count: int. The number of its texts in the features.
     """
-    return (DOCUMENT,) * count if len(example.texts) == 1 else (QUERY,) + (DOCUMENT,) * (count - 1)
+    return (example.role,) * count if len(example.texts) == 1 else (QUERY,) + (DOCUMENT,) * (count - 1)
 
 
 def _pieces_of_prompts(tokenizer, prompts, room):
