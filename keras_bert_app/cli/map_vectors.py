@@ -5,8 +5,8 @@ python -m keras_bert_app.cli.map_vectors --saved_model=saved_models/vectors --co
 python -m keras_bert_app.cli.map_vectors --saved_model=saved_models/pairs --baseline=MODEL --corpus_file=texts.txt \\
     --pairs_file=pairs/dev.tsv --output_file=map.html
 
-The page needs no network. X.html and a picture, X.png, are written. --pairs_file is a table as of
-finetune --task=similarity. Its pairs give the histogram of cosines, and the alignment.
+The command writes the page X.html, which needs no network, and the picture X.png. --pairs_file is a table as for
+finetune --task=similarity. Its pairs give the histogram of cosines and the alignment.
 """
 
 import os
@@ -15,9 +15,10 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import app, output_files, written_places
-from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
+from pipelines.plurals import counted
 from pipelines.text.text_files import ReaderCounts, open_text
 
 flags.DEFINE_string("saved_model", "", "An export of embeddings, or a model in any layout that embed reads.")
@@ -36,10 +37,10 @@ _TEXT_COLUMNS = flags.DEFINE_list(
     "text_columns", [], "In --pairs_file: the two columns of texts, if they have other names."
 )
 _LABEL_COLUMN = flags.DEFINE_string("label_column", "label", "In --pairs_file: the column of scores.")
-_HEADER = flags.DEFINE_enum(
-    "header", "auto", ["auto", "yes", "no"], "Whether line 1 of --pairs_file names its columns."
+_HEADER = flags.DEFINE_enum("header", "yes", ["yes", "no"], "Whether line 1 of --pairs_file names its columns.")
+_PROJECTION = flags.DEFINE_enum(
+    "projection", "tsne", ["tsne", "pca"], "How the places are found: t-SNE, or principal components, which is faster."
 )
-_PROJECTION = flags.DEFINE_string("projection", "tsne", "How places are found: tsne, or pca, which takes less time.")
 _MAX_POINTS = flags.DEFINE_integer(
     "max_points", 5000, "The most texts of the map, and the most pairs; a sample is drawn of more.", 2, 5000
 )
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> None:
     pairs = _pairs()
     output_files.make_place_for(output_file, "output_file")
     rows = vector_maps.sampled_rows(num_texts, _MAX_POINTS.value)
-    texts = list(text_sources.texts_at(_corpus(), rows).values())
+    texts = _texts(rows)
     paths = list(filter(None, (_BASELINE.value, saved_model)))
     models = [_model_vectors(path, texts, rows, pairs, path == saved_model) for path in paths]
     for line in text_sources.remarks(counts, 0):
@@ -73,16 +74,13 @@ def main(arguments: list[str]) -> None:
     storage.write_whole(output_file, vector_map_page.vector_map_page(described, title, _notes(num_texts, len(texts))))
     storage.write_whole(picture_file, vector_map_page.draw_vector_map(described, title))
     print("\n".join(vector_maps.table(measured)))
-    print(
-        f"{output_file}: {len(texts):,} of {num_texts:,} texts in {len(described['typical'])} clusters; {picture_file}"
-    )
+    clusters = counted(len(described["typical"]), "cluster")
+    print(f"{output_file}: {len(texts):,} of {num_texts:,} texts in {clusters}; {picture_file}")
 
 
 def _check_flags(saved_model, corpus_file, output_file, picture_file):
     if not output_file.endswith(".html"):
         raise UserError(f"--output_file={output_file}: give a name that ends in .html")
-    if _PROJECTION.value not in ("tsne", "pca"):
-        raise UserError(f"--projection={_PROJECTION.value} is not known: {nearest(_PROJECTION.value, ('tsne', 'pca'))}")
     if _BASELINE.value and os.path.realpath(_BASELINE.value) == os.path.realpath(saved_model):
         raise UserError(f"--baseline={_BASELINE.value}: is also --saved_model; give another model, or leave it out")
     given = [name for name in _OF_PAIRS if flags.FLAGS[name].present]
@@ -106,6 +104,16 @@ def _check_flags(saved_model, corpus_file, output_file, picture_file):
 
 def _corpus(counts=None):
     return text_sources.read_texts(flags.FLAGS["corpus_file"].value, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
+
+
+def _texts(rows):
+    texts = list(text_sources.texts_at(_corpus(), rows).values())
+    if len(texts) < len(rows):
+        raise UserError(
+            f"{flags.FLAGS['corpus_file'].value}: lost texts since they were counted; give the command again when no "
+            "program writes to it"
+        )
+    return texts
 
 
 def _pairs():

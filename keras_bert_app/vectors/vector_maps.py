@@ -18,7 +18,6 @@ from keras_bert_app.vectors.nearest import nearest
 from keras_bert_app.vectors.word_search import WORDS
 
 NUM_NEAREST = 10
-PROJECTIONS = ("tsne", "pca")
 _MOST_CHARACTERS = 500  # of a text on the page
 _FEWEST_OF_CLUSTER = 10  # texts of a cluster on average
 _BINS, _BIN_GRID = 40, 20  # bins of the histogram; its ends are multiples of 1 / 20
@@ -215,7 +214,7 @@ def described(
         numbers: N int. The numbers of the texts in the corpus, from 1.
         models: ModelVectors. The last one is the model to look at; the others are what came before.
         measured: the result of `measures`.
-        projection: str. One of PROJECTIONS.
+        projection: str. "tsne" or "pca".
 
     Returns:
         dict with these keys:

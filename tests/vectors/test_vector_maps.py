@@ -68,7 +68,7 @@ def test_clusters_are_the_groups_of_the_vectors_and_have_typical_words():
 
 
 @pytest.mark.parametrize("place", [planes.t_sne, planes.principal_plane])
-@pytest.mark.parametrize("vectors", [np.eye(2, 3), np.ones((4, 3)), np.array([[1.0], [-1.0], [1.0]])])
+@pytest.mark.parametrize("vectors", [np.eye(2, 3), np.ones((4, 3)), np.array([[1.0], [-1.0], [1.0]]), np.eye(5, 4)])
 def test_few_equal_or_short_vectors_have_places(place, vectors):
     points = np.array(place(vectors))
     assert points.shape == (len(vectors), 2) and np.isfinite(points).all()
@@ -217,7 +217,7 @@ def test_the_command_draws_two_models_and_prints_their_measures(draw, place, run
     done = draw(*flags)
     assert done.returncode == 0, done.stderr
     assert "pairs.tsv: 2 positives, 2 random pairs" in done.stdout
-    assert "8 of 8 texts in 1 clusters" in done.stdout
+    assert "8 of 8 texts in 1 cluster;" in done.stdout
     assert "1 texts had more tokens than the model reads; their ends were left out" in done.stderr
     data = data_of((place / "map.html").read_text(encoding="utf-8"))
     assert data["texts"][:4] == LINES[:4] and [view["name"] for view in data["views"]] == [
@@ -265,7 +265,7 @@ def test_the_command_draws_two_models_and_prints_their_measures(draw, place, run
         (["--pairs_file=PLACE/scored.tsv"], ["scored.tsv: has two texts and a score", "--positive_score=N"]),
         (["--pairs_file=PLACE/labels.tsv"], ["labels.tsv: has texts with labels, which say no pairs"]),
         (["--positive_score=4"], ["--positive_score goes with --pairs_file"]),
-        (["--projection=umap"], ["--projection=umap is not known: known: tsne, pca"]),
+        (["--projection=umap"], ["--projection=umap", "tsne|pca"]),
         (["--max_points=1"], ["max_points"]),
         (["surplus"], ["unexpected argument 'surplus'"]),
     ],
