@@ -19,8 +19,8 @@ LAYERS = [
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (
-            "bert_config finetuning_config lstm_config pretraining_config prompts published_keys similarity_options "
-            "text_to_text_options training_config weight_shapes"
+            "bert_config finetuning_config lstm_config pretraining_config prompts published_keys rerank_options "
+            "similarity_options text_to_text_options training_config weight_shapes"
         ),
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
@@ -109,16 +109,18 @@ LAYERS = [
         "keras_bert_app.tasks": (
             "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
             "hard_negatives initial_weights intervals keyword_start labelled_data lengths metrics mined_epochs "
-            "mlm_tuning objectives predicting pruned_runs registry result_lines results run_plan sampling "
-            "scheduled_sampling scoring split_files task transfer vector_losses vector_objective vector_start"
+            "mlm_tuning objectives predicting pruned_runs ranking_objective registry result_lines results run_plan "
+            "sampling scheduled_sampling scoring search_scores split_files task transfer vector_losses "
+            "vector_objective vector_start"
         ),
         "keras_bert_app.tasks.families": (
-            "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
+            "answer_report answer_spans entities multiple_choice question_answering ranking_scores reranking "
+            "sequence_report sequences "
             "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers"
         ),
         "keras_bert_app.tasks.readers": (
-            "choice_files conll disjoint_parts generic glue languages newsgroups parallel reuters similarity squad "
-            "tables tagging_tasks"
+            "choice_files conll disjoint_parts generic glue languages newsgroups parallel rerank reuters similarity "
+            "squad tables tagging_tasks"
         ),
         "keras_bert_app.inspection": "inspection_report reading source statistics",
     },
@@ -128,7 +130,7 @@ LAYERS = [
             "answers best_answers choice_answers chunks continuation encoder_signatures fill_mask_signatures "
             "finetuned_export generation_signatures "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
-            "raw_answers rows saved_models sentence_vectors sequence_answers similarity_runs specs "
+            "raw_answers rerank_answers rows saved_models sentence_vectors sequence_answers similarity_runs specs "
             "tagging_answers text_answers text_stream vector_parity word_splitter"
         ),
     },
@@ -148,8 +150,8 @@ LAYERS = [
         ),
         "keras_bert_app.vectors": (
             "approximate_index compact_vectors embedding judged_pairs learning_text mined_rows nearest plain_rows "
-            "ranking_files rescoring search_collections search_evaluation search_scores text_embedder text_sources "
-            "vector_files vector_learning vector_maps word_relations word_search"
+            "ranking_files rerankers rescoring search_collections search_evaluation text_embedder "
+            "text_sources vector_files vector_learning vector_maps word_relations word_search"
         ),
     },
     # commands

@@ -30,8 +30,9 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import labelled_data, predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
 from keras_bert_app.tasks.features import RowBuilder
+from keras_bert_app.tasks.ranking_objective import LISTWISE
 from keras_bert_app.tasks.scoring import FinetunedRun
-from keras_bert_app.tasks.task import SIMILARITY
+from keras_bert_app.tasks.task import RERANK, SIMILARITY
 from keras_bert_app.training.losses import classification_sums
 from pipelines.examples.masking import mask_tokens
 
@@ -175,6 +176,11 @@ class Tuned:
             raise UserError(
                 f"--workdir={options.workdir}: is a run of --task=similarity, whose loss belongs to whole batches; "
                 "give a run of another task"
+            )
+        if finetuned.run.ranking_loss == LISTWISE and finetuned.task.kind == RERANK:
+            raise UserError(
+                f"--workdir={options.workdir}: is a run of --task=rerank whose loss belongs to whole lists; give a run "
+                "with --ranking_loss=binary or graded, or of another task"
             )
         encoders.require_attention(finetuned.model.config)
         encoders.refuse_columns(finetuned.model.config, options.workdir)

@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> None:
     collection = search_collections.read(data_dir, _SPLIT.value)
     print(f"{data_dir}: {len(collection.ids):,} texts, {len(collection.queries):,} queries of {_SPLIT.value}")
     with app.quiet_start():
-        from keras_bert_app.vectors import search_evaluation, search_scores
+        from keras_bert_app.tasks import search_scores
+        from keras_bert_app.vectors import search_evaluation
         from keras_bert_app.vectors.text_embedder import embedder_of
     embedders = {names[path]: embedder_of(path) for path in models}
     rankings = {name: ranking_files.read(path, list(collection.queries)) for name, path in ranking_paths.items()}

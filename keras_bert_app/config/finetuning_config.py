@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.config.similarity_options import SimilarityOptions
+from keras_bert_app.config.rerank_options import RerankOptions
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 
@@ -28,7 +28,7 @@ SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BIL
 
 
 @dataclasses.dataclass(frozen=True)
-class FinetuningConfig(SimilarityOptions):
+class FinetuningConfig(RerankOptions):
     """The options of a fine-tuning run.
 
     Every field is a flag of the finetune command. Names follow google-research/bert.
@@ -270,8 +270,9 @@ class FinetuningConfig(SimilarityOptions):
         "tag_scheme": "auto",
         "vector_loss": "auto",
         "similarity_metric": "auto",
+        "ranking_loss": "auto",
     }
-    ONLY_WITH = SimilarityOptions.ONLY_WITH | {
+    ONLY_WITH = RerankOptions.ONLY_WITH | {
         "unknown_vectors": ("init_vectors", ()),
         "token_vector_size": ("bilstm_units", ()),
         "states_at": ("bilstm_units", ()),

@@ -11,7 +11,7 @@ from keras_bert_app.training.language_model_objective import LanguageModelObject
 from keras_bert_app.training.losses import classification_sums, smoothing_losses
 
 
-class _Objective:
+class Objective:
     """Base class: one loss, averaged over a count.
 
     A batch may pass through the model twice with different dropout. The passes give logits and logits_again. The loss
@@ -61,7 +61,7 @@ class _Objective:
         return dict(zip(self.sum_names, values, strict=True))
 
 
-class Classification(_Objective):
+class Classification(Objective):
     """Cross-entropy over classes, or over the choices of an example; labels int32 [B].
 
     The teacher's part of the loss is the cross-entropy with the teacher's probabilities at a temperature, times the
@@ -70,7 +70,7 @@ class Classification(_Objective):
     Args:
         teacher_weight: float. Share of the teacher's part in the loss; 0 for no teacher.
         temperature: float. Divides the logits of teacher and student.
-        consistency_weight: float. See _Objective.
+        consistency_weight: float. See Objective.
     """
 
     def __init__(self, teacher_weight: float = 0.0, temperature: float = 1.0, consistency_weight: float = 0.0):
@@ -91,10 +91,10 @@ class Classification(_Objective):
         return loss, correct, count
 
     def _divergence(self, logits, again, batch):
-        return tf.reduce_sum(batch["example_weights"] * _divergences(logits, again))
+        return tf.reduce_sum(batch["example_weights"] * divergences(logits, again))
 
 
-class Regression(_Objective):
+class Regression(Objective):
     """Squared error of one number; labels float32 [B].
 
     The divergence between two answers to one text is the square of (difference / scale).
@@ -102,7 +102,7 @@ class Regression(_Objective):
     Args:
         teacher_weight: float. Share of the teacher's part in the loss. This part is the squared difference from the
             teacher's number (teacher_logits [B, 1] in the batch).
-        consistency_weight: float. See _Objective.
+        consistency_weight: float. See Objective.
         scale: float. Unit of the errors, the same as in the model's head.
     """
 
@@ -139,7 +139,7 @@ class Regression(_Objective):
         )
 
 
-class MultiLabel(_Objective):
+class MultiLabel(Objective):
     """Sigmoid cross-entropy, a mean over all labels; labels float32 [B, n], 0 or 1.
 
     The teacher's part is the same as for Classification, with the sigmoid of each label's logit.
@@ -147,7 +147,7 @@ class MultiLabel(_Objective):
     Args:
         teacher_weight: float. Share of the teacher's part in the loss; 0 for no teacher.
         temperature: float. Divides the logits of teacher and student.
-        consistency_weight: float. See _Objective.
+        consistency_weight: float. See Objective.
     """
 
     def __init__(self, teacher_weight: float = 0.0, temperature: float = 1.0, consistency_weight: float = 0.0):
@@ -175,7 +175,7 @@ class MultiLabel(_Objective):
         )
 
 
-class Tagging(_Objective):
+class Tagging(Objective):
     """Cross-entropy over the classes of each labelled token; token_labels int32 [B, S], -1 for none."""
 
     def counts(self, batch):
@@ -188,7 +188,7 @@ class Tagging(_Objective):
         return classification_sums(logits, tf.maximum(labels, 0), weights, execution)
 
     def _divergence(self, logits, again, batch):
-        return tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32) * _divergences(logits, again))
+        return tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32) * divergences(logits, again))
 
 
 class TagSequences(Tagging):
@@ -213,7 +213,7 @@ class TagSequences(Tagging):
         return self._sums(tf.reduce_sum(of_all - of_labels), tf.reduce_sum(weights * is_right), tf.reduce_sum(weights))
 
 
-class QuestionAnswering(_Objective):
+class QuestionAnswering(Objective):
     """Cross-entropy of the first and the last token of an answer; labels int32 [B, 2].
 
     The softmax is over the tokens of a row. Google's run_squad.py takes it over all places of the padded row. This
@@ -236,7 +236,7 @@ class QuestionAnswering(_Objective):
 
     def _divergence(self, logits, again, batch):
         pairs = zip(self._by_end(logits, batch), self._by_end(again, batch), strict=True)
-        return 0.5 * tf.reduce_sum(batch["example_weights"] * sum(_divergences(*ends) for ends in pairs))
+        return 0.5 * tf.reduce_sum(batch["example_weights"] * sum(divergences(*ends) for ends in pairs))
 
     def _by_end(self, logits, batch):
         """Logits [B, S] of the first token of an answer, and of its last token, from [B, S, 2]."""
@@ -292,7 +292,7 @@ def _rows(batch):
     return {name: tf.reshape(batch[name], [-1, tf.shape(batch[name])[-1]]) for name in INPUTS}
 
 
-class TextToText(_Objective):
+class TextToText(Objective):
     """Cross-entropy over the pieces of target texts; target_word_ids int32 [B, T + 1], [CLS] first and 0 for padding.
 
     Label smoothing gives a share of the probability to all pieces alike (Szegedy et al. 2016, section 7). The sum
@@ -334,7 +334,7 @@ class TextToText(_Objective):
         return f"acc {figures['accuracy']:.3f}  perplexity {figures['perplexity']:.1f}"
 
 
-def _divergences(logits, again):
+def divergences(logits, again):
     """The sum of both Kullback-Leibler divergences, float32 [...], from two logits [..., n].
 
     This is the sum of (p - q)(log p - log q), in which the normalizers of the logarithms cancel.

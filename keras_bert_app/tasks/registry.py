@@ -8,6 +8,7 @@ from keras_bert_app.tasks.readers import (
     languages,
     newsgroups,
     parallel,
+    rerank,
     reuters,
     similarity,
     squad,
@@ -28,6 +29,7 @@ TASKS = {
         choice_files,
         parallel,
         similarity,
+        rerank,
     )
     for task in module.TASKS
 }

@@ -127,7 +127,9 @@ def _short(value):
 
 
 def _how_wrong(mistake):
-    """The fault of an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
+    """The fault of an answer: a rank, the error of a number, the F1 of a text, or the probability of a wrong class."""
+    if "rank" in mistake:
+        return f"first relevant document at rank {mistake['rank']}"
     if "error" in mistake:
         return f"off by {mistake['error']:.4g}"
     if "chrf" in mistake:

@@ -15,6 +15,7 @@ from keras_bert_app.tasks import sampling, split_files
 SPLITS = ("train", "dev", "test")
 TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
 SIMILARITY = "similarity"  # the kind of tasks whose answers are vectors
+RERANK = "rerank"  # the kind of tasks whose answers are rankings of documents
 # Fields that describe the layers under an output layer, and what they learn besides the labels.
 HEAD_FIELDS = (
     "layers",
@@ -64,6 +65,8 @@ SIMILARITY_FIELDS = (
     "query_prompt",
     "document_prompt",
 )
+# Fields of tasks whose answers are rankings.
+RERANK_FIELDS = ("ranking_loss", "list_size", "ranking_metric")
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (
     "text_columns",
@@ -85,6 +88,7 @@ SELECTIVE = (
     *HEAD_FIELDS,
     *TEXT_TO_TEXT_FIELDS,
     *SIMILARITY_FIELDS,
+    *RERANK_FIELDS,
 )
 
 _WINDOW_FIELDS = ("max_windows", "doc_stride")

@@ -16,7 +16,7 @@ from keras_bert_app.modeling.task_models import TaskHead, is_same_head
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring
 from keras_bert_app.tasks.labelled_data import Data
-from keras_bert_app.tasks.task import Task
+from keras_bert_app.tasks.task import RERANK, Task
 from keras_bert_app.training import strategies
 from keras_bert_app.training.optimizers import choice
 from pipelines import storage
@@ -30,6 +30,7 @@ _FIELD_NAMES = {
     "tagging": "token_classification",
     "question_answering": "question_answering",
     "multiple_choice": "multiple_choice",
+    "rerank": "sequence_classification",
 }
 
 _ANSWERS = "teacher_logits.npy"  # in the work directory of a student
@@ -38,6 +39,7 @@ _PROBLEM_TYPES = {
     "classification": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regression": "regression",
+    "rerank": "regression",
 }
 
 
@@ -156,17 +158,23 @@ def in_units_of(head: TaskHead, data: Data, begun: dict | None = None) -> TaskHe
     The offset of the head is the mean of the training labels, and its scale is their standard deviation.
     The learning rates of fine-tuning move the weights of an output layer by hundredths. Without standardized labels,
     the layer would never reach values in the hundreds. Labels with a fixed range (STS-B, 0 to 5) stay unchanged, as is
-    usual.
+    usual. A reranker that learns grades has the lowest grade as its offset, and the distance to the highest one as its
+    scale (ranking_objective.answers).
 
     Args:
         head: Head or Decoder. The function returns it unchanged for other kinds of tasks.
         data: labelled_data.Data.
         begun: dict. config.json of a run that resumes and keeps its units; None for a new run.
     """
-    if data.task.kind != "regression" or data.task.value_range:
+    if data.task.kind not in ("regression", RERANK) or data.task.value_range:
         return head
     if begun is not None:
         units = {name: begun["head"][name] for name in ("scale", "offset")}
+    elif data.task.kind == RERANK:
+        values = data.known_labels()
+        if values.ndim > 1:  # lists
+            return head
+        units = {"scale": float(np.ptp(values)), "offset": float(values.min())}
     else:
         values = data.known_labels().astype(np.float64)
         units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}

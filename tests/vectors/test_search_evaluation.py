@@ -12,7 +12,8 @@ from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.vectors import search_collections, search_scores, word_search
+from keras_bert_app.tasks import search_scores
+from keras_bert_app.vectors import search_collections, word_search
 from keras_bert_app.vectors.search_evaluation import compared
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.cli.conftest import run  # noqa: F401  a fixture

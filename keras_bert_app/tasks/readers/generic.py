@@ -2,27 +2,23 @@
 
 import dataclasses
 import json
-import math
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import sequences
 from keras_bert_app.tasks.families.sequences import CLASSIFICATION, MULTI_LABEL, REGRESSION, Example
 from keras_bert_app.tasks.readers.tables import (
+    FILES,
     NumberedRow,
     TableRow,
     head_advice,
     label_of,
+    number_of,
     read_rows,
     shown_columns,
     text_of,
 )
 from keras_bert_app.tasks.task import Examples, Task
 
-_ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
-_FILES = {
-    split: tuple(name + ending for name in names for ending in _ENDINGS)
-    for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()
-}
 _YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false")
 _READS = ("text_columns", "label_column", "header")
 # The reader tries these in order if --text_columns is not given.
@@ -124,20 +120,11 @@ def _is_example(first, rows, labels, kind):
     if len(cells) > 1:
         return all(cell.lower() in (*_YES, *_NO) for cell in cells)
     if kind == REGRESSION:
-        return _number(cells[0]) is not None
+        return number_of(cells[0]) is not None
     if kind == CLASSIFICATION:
         return any(cells[0] == row.get(labels[0], "").strip() for row in rows)
     names = {name.strip() for name in cells[0].split(",")}
     return any(names & {name.strip() for name in row.get(labels[0], "").split(",")} for row in rows)
-
-
-def _number(value):
-    """A finite number, or None."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _names(value):
@@ -161,7 +148,7 @@ def _label(path, number, value, kind):
         # Labels are sorted, so that equal sets are equal answers.
         return tuple(sorted({_on_one_line(label) for label in labels} - {""}))
     if kind == REGRESSION:
-        if (label := _number(value)) is None:
+        if (label := number_of(value)) is None:
             raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a number")
         return label
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
@@ -193,7 +180,7 @@ TASKS = (
         sequences,
         CLASSIFICATION,
         _reader(CLASSIFICATION),
-        _FILES,
+        FILES,
         ("accuracy", "macro_f1", "top_3", "top_5"),
         reads=_READS,
         settle=_settle(CLASSIFICATION),
@@ -204,7 +191,7 @@ TASKS = (
         sequences,
         REGRESSION,
         _reader(REGRESSION),
-        _FILES,
+        FILES,
         ("spearman", "pearson", "negative_rmse"),
         reads=_READS,
         settle=_settle(REGRESSION),
@@ -215,7 +202,7 @@ TASKS = (
         sequences,
         MULTI_LABEL,
         _reader(MULTI_LABEL),
-        _FILES,
+        FILES,
         ("micro_f1", "macro_f1", "exact_match"),
         reads=_READS,
         settle=_settle(MULTI_LABEL),

@@ -1,22 +1,24 @@
 """The task of sentence vectors: tables whose columns say what is learned."""
 
 import dataclasses
-import math
 import os
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.families.text_vectors import METRICS, Example, check_judged
-from keras_bert_app.tasks.readers.tables import label_of, read_rows, shown_columns, text_of
+from keras_bert_app.tasks.readers.tables import (
+    FILES,
+    label_of,
+    number_of,
+    read_rows,
+    shown_columns,
+    text_of,
+    texts_in,
+)
 from keras_bert_app.tasks.task import SIMILARITY, Examples, Task
 from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET
 
-_ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
-_FILES = {
-    split: tuple(name + ending for name in names for ending in _ENDINGS)
-    for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()
-}
 # The reader tries these in order if --text_columns is not given. Columns "negative*" follow those of the first rows.
 _COLUMNS = (
     ("anchor", "positive"),
@@ -88,26 +90,13 @@ def _read(path, run, has_labels):
 
 
 def _negatives(path, number, row, names, run):
-    """The negatives of a row that are not empty. In JSON lines, a column may be null, absent, or a list of texts."""
-    columns = names[2:]
-    if not run.text_columns:
-        columns = sorted(name for name in row if name.startswith("negative"))
-    found = []
-    for name in columns:
-        values = row.get(name)
-        for value in values if isinstance(values, list) else [values]:
-            if not isinstance(value, str | None):
-                raise UserError(f"{path}:{number}: column {name!r} has {str(value)[:40]!r}; expected text")
-            found += [value] if value and value.strip() else []
-    return found
+    """The negatives of a row that are not empty."""
+    columns = names[2:] if run.text_columns else sorted(name for name in row if name.startswith("negative"))
+    return texts_in(path, number, row, columns)
 
 
 def _score(path, number, value):
-    try:
-        score = float(value)
-    except (TypeError, ValueError):
-        score = math.nan
-    if not math.isfinite(score):
+    if (score := number_of(value)) is None:
         raise UserError(
             f"{path}:{number}: score {str(value)[:40]!r}; expected a number; --label_column names the column of scores"
         )
@@ -190,7 +179,7 @@ TASKS = (
         family=text_vectors,
         kind=SIMILARITY,
         read=_read,
-        files=_FILES,
+        files=FILES,
         metrics=METRICS["spearman"],
         part=_judged,
         reads=("text_columns", "label_column", "header"),

@@ -4,6 +4,7 @@ import csv
 import gzip
 import itertools
 import json
+import math
 import os
 import sys
 import zlib
@@ -12,6 +13,12 @@ from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
+# The files of tasks over the user's tables.
+FILES = {
+    split: tuple(name + ending for name in names for ending in _ENDINGS)
+    for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()
+}
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 8, 30
 _LINE_1 = "; line 1 was read as the header; if it is an example, "
 _HEAD_ADVICE = (
@@ -168,6 +175,39 @@ def text_of(path: str, number: int, row: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{path}:{number}: column {name!r} is {str(value)[:40]!r}; expected text")
     return value
+
+
+def texts_in(path: str, number: int, row: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The texts in columns of a row, without empty ones.
+
+    In JSON lines, a column may be null, absent, or a list of texts.
+
+    Args:
+        path: str. The file, for the error message.
+        number: int. The line, for the error message.
+        row: dict column -> value.
+        names: The columns.
+
+    Raises:
+        UserError: a column holds something else than text.
+    """
+    found = []
+    for name in names:
+        values = row.get(name)
+        for value in values if isinstance(values, list) else [values]:
+            if not isinstance(value, str | None):
+                raise UserError(f"{path}:{number}: column {name!r} has {str(value)[:40]!r}; expected text")
+            found += [value] if value and value.strip() else []
+    return found
+
+
+def number_of(value: Any) -> float | None:
+    """A finite number, or None if the value is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:

@@ -1,21 +1,21 @@
 """Scores of rankings, by the definitions of trec_eval.
 
-A grade says how relevant a text is to a query: 1 or more is relevant, 0 or less is not. Texts without a grade are not
+A grade says how relevant a text is to a query: above 0 is relevant, 0 or less is not. Texts without a grade are not
 relevant.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 
-def ndcg(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def ndcg(ranking: Sequence[Hashable], grades: Mapping[Hashable, float], k: int) -> float:
     """The normalized discounted cumulative gain (Jarvelin and Kekalainen 2002): gain grade, discount log2(rank + 1).
 
     Args:
-        ranking: ids of texts, the best first.
-        grades: dict id -> grade. At least one grade is positive.
+        ranking: names of texts, the best first.
+        grades: dict name of a text -> grade. At least one grade is positive.
         k: only the first k texts count.
     """
     gains = [max(grades.get(name, 0), 0) for name in ranking[:k]]
@@ -27,18 +27,18 @@ def _discounted(gains):
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def reciprocal_rank(ranking: Sequence[Hashable], grades: Mapping[Hashable, float], k: int) -> float:
     """1 / rank of the first relevant text among the first k, or 0. The arguments are those of ndcg."""
     return next((1.0 / rank for rank, name in enumerate(ranking[:k], 1) if grades.get(name, 0) > 0), 0.0)
 
 
-def recall(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def recall(ranking: Sequence[Hashable], grades: Mapping[Hashable, float], k: int) -> float:
     """The share of the relevant texts that is among the first k. The arguments are those of ndcg."""
     relevant = {name for name, grade in grades.items() if grade > 0}
     return len(relevant.intersection(ranking[:k])) / len(relevant)
 
 
-def average_precision(ranking: Sequence[str], grades: Mapping[str, int], k: int) -> float:
+def average_precision(ranking: Sequence[Hashable], grades: Mapping[Hashable, float], k: int) -> float:
     """The mean, over the relevant texts, of the precision at their ranks among the first k; 0 for those beyond."""
     found = total = 0
     for rank, name in enumerate(ranking[:k], 1):

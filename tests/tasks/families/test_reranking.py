@@ -1,0 +1,296 @@
+"""Rerankers: what the columns of a table mean, scores of rankings, and whole runs with their exports."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import dev_halves, registry
+from keras_bert_app.tasks.families import ranking_scores, reranking
+from keras_bert_app.tasks.families.reranking import Example
+from keras_bert_app.tasks.readers import rerank
+from keras_bert_app.tasks.scoring import FinetunedRun
+from tests.tasks.conftest import BAD, FILLERS, GOOD, run_on
+from tests.tasks.texts import rows_of, tokenizer
+
+TASK = registry.find("rerank")
+LABELLED = ["query\tdocument\tlabel", "a\tb\t1", "a\tc\t0"]
+TRIPLES = ["query\tpositive\tnegative_1\tnegative_2", "a\tb\tc\td"]
+
+
+def write(directory, **files):
+    for name, lines in files.items():
+        (directory / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return str(directory)
+
+
+def settled(directory, **settings):
+    return TASK.settled(FinetuningConfig(task="rerank", data_dir=str(directory), **settings))
+
+
+def read(directory, split="train", **settings):
+    run = settled(directory, **settings)
+    return TASK.read_split(run.data_dir, split, run)
+
+
+@pytest.mark.parametrize(
+    "rows, loss",
+    [
+        (LABELLED, "binary"),
+        (["text_a\ttext_b\tscore", "a\tb\t1.0", "a\tc\t0.0"], "binary"),
+        (["query\tpassage\tgrade", "a\tb\t1", "a\tc\t3"], "graded"),
+        (["query\tdocument\tlabel", "a\tb\t0.5", "a\tc\t0"], "graded"),
+        (TRIPLES, "listwise"),
+        (["anchor\tpositive\tnegative\tscore", "a\tb\tc\t0.9"], "listwise"),
+    ],
+)
+def test_the_table_decides_the_loss(tmp_path, rows, loss):
+    assert settled(write(tmp_path, train=rows)).ranking_loss == loss
+
+
+def test_the_rows_of_a_query_are_one_example_of_dev_and_pairs_or_lists_of_training(tmp_path):
+    rows = [*LABELLED, "a\tB \t0", "e\tb\t0", "\tx\t1", "a\td\t0"]
+    data = write(tmp_path, train=rows, dev=rows)
+    (first, second) = examples = read(data, "dev")
+    assert (first.query, first.documents, first.labels, first.names) == (
+        "a",
+        ("b", "c", "d"),
+        (1.0, 0.0, 0.0),
+        tuple("015"),
+    )
+    assert (second.documents, second.labels) == (("b",), (0.0,))
+    assert examples.left_out == {"rows with an empty text": 1, "documents that repeat another one of their query": 1}
+    pairs = [(example.query, *example.documents, *example.labels) for example in read(data)]
+    assert pairs == [("a", "b", 1.0), ("a", "c", 0.0), ("a", "d", 0.0), ("e", "b", 0.0)]
+    listwise = read(data, ranking_loss="listwise")
+    assert [(example.documents, example.labels) for example in listwise] == [(("b", "c", "d"), (1.0, 0.0, 0.0))]
+    assert listwise.left_out["queries without a relevant document, or with only relevant ones,"] == 1
+    write(tmp_path, train=[*TRIPLES, "a\te\tc\t"])
+    assert [(example.documents, example.labels) for example in read(data)] == [(tuple("bcde"), (1.0, 0.0, 0.0, 1.0))]
+
+
+def test_a_text_that_is_relevant_in_one_row_is_relevant(tmp_path):
+    data = write(tmp_path, train=[*TRIPLES, "a\td\tb\tf"])
+    assert read(data)[0].labels == (1.0, 0.0, 1.0, 0.0)  # b, c, d, f
+
+
+def test_files_without_labels_keep_every_row(tmp_path):
+    data = write(tmp_path, test=["query\tdocument", "a\tb", "a\tb", "\tc"])
+    run = FinetuningConfig(task="rerank", label_column="grade")
+    examples = TASK.read_file(f"{data}/test.tsv", run, has_labels=False)
+    assert [(example.query, example.documents) for example in examples] == [("a", ("b", "b")), ("", ("c",))]
+    features = reranking.featurize(TASK, examples, tokenizer(), run, (), has_labels=False)
+    assert len(rows_of(features)) == 3 and not features.labels
+
+
+@pytest.mark.parametrize(
+    "labels", [(1, 0, 0, 0, 0, 0, 0), (1,) * 9 + (0,), (3, 1, 2, 1, 1, 1, 1), (0, 0, -1, 2, 0, 1, 0)]
+)
+@pytest.mark.parametrize("list_size", [2, 3, 4, 16])
+def test_every_document_is_in_a_list_with_better_and_worse_ones(labels, list_size):
+    lists = rerank._lists(labels, list_size)
+    assert {number for numbers in lists for number in numbers} == set(range(len(labels)))
+    for numbers in lists:
+        grades = [labels[number] for number in numbers]
+        assert len(set(numbers)) == len(numbers) <= list_size
+        assert min(grades) < max(grades) and max(grades) > 0
+
+
+def test_lists_are_groups_of_rows_and_other_examples_are_rows(tmp_path):
+    rows = ["query\tpositive\tnegative", "a\tb\tc", "a\tb\td", "e\tf g\th"]
+    data = write(tmp_path, train=rows, dev=rows)
+    run = settled(data, list_size=2)
+    train, dev = (TASK.read_split(data, split, run) for split in ("train", "dev"))
+    features = reranking.featurize(TASK, train, tokenizer(), run, ())
+    assert features.unit_splits.tolist() == [0, 2, 4, 6]
+    assert features.labels["labels"].tolist() == [[1.0, 0.0]] * 3
+    features = reranking.featurize(TASK, dev, tokenizer(), run, ())
+    assert features.unit_splits is None and features.examples.tolist() == [0, 0, 0, 1, 1]
+    assert features.labels["labels"].tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
+    cls, sep = tokenizer().cls_id, tokenizer().sep_id
+    assert rows_of(features)[3] == [cls, 9, sep, 10, 11, sep] and features.b_starts.tolist() == [3] * 5
+
+
+@pytest.mark.parametrize(
+    "rows, settings, message",
+    [
+        (["query\tpositive", "a\tb"], {}, "has no labels and no documents that do not answer their query; give a col"),
+        (["query\tpositive", "a\tb"], {"ranking_loss": "listwise"}, "train.tsv:2: has no labels and no documents that"),
+        (["query\tdocument\tlabel", "a\tb\t1", "c\td\t0"], {"ranking_loss": "listwise"}, "no query has a relevant doc"),
+        (["query\tdocument\tlabel", "a\tb\thigh"], {}, "train.tsv:2: label 'high'; expected 0, 1 or another number"),
+        (["words\tlabel", "a\t1"], {}, "--text_columns is missing; the columns are words, label"),
+        (
+            LABELLED,
+            {"label_column": "grad"},
+            "--label_column=grad: expected another one of the columns query, document",
+        ),
+        (
+            LABELLED,
+            {"text_columns": ("query",)},
+            "--text_columns=query: names one column; expected a query and a docum",
+        ),
+        (
+            LABELLED,
+            {"list_size": 4},
+            "--list_size=4: has an effect only with --ranking_loss=auto or listwise, but this",
+        ),
+        (["query\tdocument\tlabel"], {}, "holds no example of task rerank"),
+        ([], {}, "holds no example of task rerank"),
+    ],
+)
+def test_tables_and_flags_that_cannot_be_learned_are_refused_in_one_line(tmp_path, rows, settings, message):
+    with pytest.raises(UserError, match=message) as error:
+        read(write(tmp_path, train=rows), **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_labels_that_do_not_fit_the_loss_and_dev_files_that_cannot_be_scored_are_refused(tmp_path):
+    data = write(
+        tmp_path, train=["query\tdocument\tlabel", "a\tb\t1", "a\tc\t2"], dev=["query\tdocument\tlabel", "a\tb\t1"]
+    )
+    run = settled(data, ranking_loss="binary")
+    with pytest.raises(UserError, match=r"train.tsv:3: label 2; --ranking_loss=binary expects 0 or 1; leave it out to"):
+        reranking.label_names(TASK, TASK.read_split(data, "train", run), run)
+    write(tmp_path, train=["query\tdocument\tlabel", "a\tb\t1", "c\tc\t1"])
+    with pytest.raises(UserError, match=r"train.tsv: every document has the label 1; expected relevant documents and"):
+        reranking.label_names(TASK, TASK.read_split(data, "train", run), run)
+    with pytest.raises(UserError, match=r"dev.tsv: no query has a relevant document \(label above 0\) and another one"):
+        TASK.read_split(data, "dev", run)
+    with pytest.raises(UserError, match="--ranking_metric=.* is not known: .*ndcg@10|--ranking_metric"):
+        FinetuningConfig(task="rerank", ranking_metric="ndcg")
+    with pytest.raises(UserError, match="--list_size"):
+        FinetuningConfig(task="rerank", list_size=1)
+
+
+def recomputed(scores, grades):
+    """The three scores from the definitions, with the worst order of equal scores."""
+    order = sorted(range(len(grades)), key=lambda number: (-scores[number], grades[number]))
+    gains = [max(grades[number], 0) for number in order]
+    discounts = [1 / math.log2(place + 2) for place in range(10)]
+    dcg, best = (sum(g * d for g, d in zip(each, discounts, strict=False)) for each in (gains, sorted(gains)[::-1]))
+    hits = [place + 1 for place, gain in enumerate(gains) if gain > 0]
+    precisions = [(number + 1) / rank for number, rank in enumerate(hits)]
+    return {"ndcg@10": dcg / best, "mrr@10": 1 / hits[0] if hits[0] <= 10 else 0.0, "map": sum(precisions) / len(hits)}
+
+
+def example_of(grades, query="q"):
+    names = tuple(map(str, range(len(grades))))
+    return Example(query, query, names, tuple(map(float, grades)), names, ("file:2",) * len(names))
+
+
+def test_scores_of_random_rankings_are_those_of_the_definitions():
+    generator = np.random.default_rng(0)
+    examples, predictions, expected = [], [], []
+    while len(expected) < 200:
+        grades = generator.integers(-1, 3, generator.integers(1, 30))
+        scores = generator.integers(0, 8, len(grades)).astype(float)  # many are equal
+        examples.append(example_of(grades))
+        predictions.append({"scores": scores.tolist()})
+        if grades.max() > 0 and grades.min() < grades.max():
+            expected.append(recomputed(scores, grades))
+    for name in ranking_scores.METRICS:
+        values = ranking_scores.of_queries(name, examples, predictions)
+        np.testing.assert_allclose(values[~np.isnan(values)], [each[name] for each in expected], atol=1e-12)
+        assert ranking_scores.mean(values) == pytest.approx(np.mean([each[name] for each in expected]))
+        assert ranking_scores.measure(values)(np.arange(len(values))) == pytest.approx(ranking_scores.mean(values))
+    assert len(examples) > 210  # some queries have no score
+
+
+def test_a_tie_and_a_score_that_is_no_number_count_against_the_model():
+    example = example_of([1, 0, 0])
+    for scores in ([0.5, 0.5, 0.5], [float("nan"), -9.0, -8.0]):
+        assert ranking_scores.of_query("mrr@10", scores, example.labels) == pytest.approx(1 / 3)
+    assert ranking_scores.of_query("mrr@10", [0.6, 0.5, 0.5], example.labels) == 1.0
+    with pytest.raises(UserError, match="none of 2 queries has a relevant document .* and another one"):
+        ranking_scores.mean(
+            ranking_scores.of_queries(
+                "map", [example_of([1, 1]), example_of([0])], [{"scores": [1, 2]}, {"scores": [1]}]
+            )
+        )
+
+
+def test_the_parts_of_training_and_dev_share_no_query(tmp_path):
+    rows = [f"q{n % 23} x\td{n}\t{int(n % 3 == 0)}" for n in range(138)]
+    path = tmp_path / "rows.tsv"
+    path.write_text("query\tdocument\tlabel\n" + "".join(f"{row}\n" for row in rows))
+    for loss in ("binary", "listwise"):
+        run = settled(path, dev_fraction=0.3, ranking_loss=loss, list_size=3 if loss == "listwise" else 16)
+        train, dev = (TASK.read_split(str(path), split, run) for split in ("train", "dev"))
+        names = [{example.query for example in part} for part in (train, dev)]
+        assert not names[0] & names[1] and len(names[0] | names[1]) == 23
+        assert {text for part in (train, dev) for example in part for text in example.documents} == {
+            f"d{n}" for n in range(138)
+        }
+        halves = dev_halves.split(TASK, dev)
+        assert not {example.query for example in halves[0]} & {example.query for example in halves[1]}
+
+
+def documents(generator, count):
+    """A document with a word of GOOD, which is relevant, and `count` others with a word of BAD."""
+    words = [GOOD, *[BAD] * count]
+    return [" ".join([*generator.choice(FILLERS, 4), str(generator.choice(each))]) for each in words]
+
+
+def table(kind, count, seed):
+    generator, rows = np.random.default_rng(seed), []
+    for number in range(count):
+        query = f"{' '.join(generator.choice(FILLERS, 4))}{'.' * (number % 3)}"
+        relevant, *others = documents(generator, 3)
+        if kind == "listwise":
+            rows.append("\t".join([query, relevant, *others]))
+        else:
+            labels = {"binary": (1, 0, 0, 0), "graded": (5, 2, 2, 2)}[kind]
+            rows += [f"{query}\t{text}\t{label}" for text, label in zip([relevant, *others], labels, strict=True)]
+    head = "query\tpositive\tnegative_1\tnegative_2\tnegative_3" if kind == "listwise" else "query\tdocument\tlabel"
+    return [head, *rows]
+
+
+SETTINGS = {"task": "rerank", "pooling": "mean", "num_train_steps": 60, "eval_steps": 60, "classifier_dropout": 0.0}
+SETTINGS |= {"jit_compile": "none", "learning_rate": 4e-3, "num_warmup_steps": 0}
+LINES = {
+    "binary": "loss binary: whether a document answers its query",
+    "graded": "loss graded: how well a document answers its query, from 2 to 5",
+    "listwise": "loss listwise: the relevant documents of a query among at most 3 documents",
+}
+
+
+@pytest.fixture(scope="module", params=["listwise", "graded", pytest.param("binary", marks=pytest.mark.slow)])
+def finished(request, tmp_path_factory):
+    """(kind, work directory, results, output) of a run of each loss."""
+    kind, directory = request.param, tmp_path_factory.mktemp(request.param)
+    data = write(directory, train=table(kind, 64, 1), dev=table(kind, 32, 2))
+    settings = {**SETTINGS, **({"list_size": 3} if kind == "listwise" else {})}
+    return (kind, str(directory / "a run"), *run_on(directory / "a run", data, **settings))
+
+
+def test_a_run_ranks_relevant_documents_above_the_baseline(finished):
+    kind, workdir, figures, output = finished
+    assert LINES[kind] in output
+    assert list(figures["reported"]["metrics"]) == ["ndcg@10", "mrr@10", "map"]
+    assert figures["reported"]["score"] > max(0.9, figures["baseline"]["score"] + 0.1)
+    assert figures["baseline"]["what"] == "cosine of the words' TF-IDF" and not figures["no_better_than_baseline"]
+    notes = json.load(open(f"{workdir}/config.json"))
+    assert (notes["inputs"], notes["finetuning"]["ranking_loss"]) == (["query", "document"], kind)
+    assert notes["head"]["scale"] == (3.0 if kind == "graded" else 1.0)
+
+
+def test_predictions_are_ranked_and_in_the_units_of_the_file(finished, tmp_path):
+    kind, workdir, *_ = finished
+    rows = ["x\tthe day was so\ta very so and grim", "y\tthe day was so\ta very so and fine", "z\t\t"]
+    data = write(tmp_path, some=["id\tquery\tdocument", *rows])
+    run = FinetunedRun(workdir)
+    count, names, _ = run.predict(f"{data}/some.tsv", str(tmp_path / "answers"))
+    rows = [line.split("\t") for line in (tmp_path / "answers" / "predictions.tsv").read_text().splitlines()]
+    assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
+    assert [row[0] for row in rows] == ["index", "y", "x", "z"] and [row[4] for row in rows] == ["rank", "1", "2", "1"]
+    scores = [float(row[3]) for row in rows[1:3]]
+    assert scores[0] > scores[1]
+    if kind == "graded":
+        assert 2.0 <= scores[1] < 3.0 < scores[0] <= 5.0
+    _, examples, _, predictions = run.evaluate(run.task.path(run.run.data_dir, "dev"))
+    assert len(examples) == len(predictions) == 32
+    lines = reranking.mistakes(run.task, examples, [{"scores": [-s for s in p["scores"]]} for p in predictions], 2)
+    assert [line["rank"] for line in lines] == [4, 4] and lines[0]["ndcg@10"] < 0.5
