@@ -37,6 +37,7 @@ VERBS = {
         "nearest_words": "show the nearest words of words, and score analogies",
         "mine_negatives": "add hard negatives to pairs of texts, for finetune --task=similarity",
         "search": "find the texts that are nearest to a query",
+        "index_vectors": "build an index of vectors, for a faster search",
         "evaluate_search": "score the search of a model on judged queries, beside BM25",
         "map_vectors": "draw a map of the vectors of texts, with nearest texts, before and after training",
         "analyze": "look into an encoder, from attention maps to probes",

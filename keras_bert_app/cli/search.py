@@ -1,17 +1,20 @@
-"""Finds the texts of a corpus that are nearest to a query by the cosine of their vectors. It compares every text.
+"""Finds the texts of a corpus that are nearest to a query by the cosine of their vectors.
 
 python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt "a query" "another"
 python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt --vectors=texts.npy \\
     --query_file=- --output_format=jsonl
 
---vectors takes the file that `embed` wrote for the corpus. Without it the command embeds the corpus first.
+--vectors takes the file that `embed` wrote for the corpus, of any --dtype. Without it the command embeds the corpus
+first. The search compares every text. --index takes a file of `index_vectors` instead, for a faster search that finds
+most of the nearest texts.
 """
 
+import functools
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from absl import flags
@@ -28,6 +31,22 @@ flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines,
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the corpus: auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
 _VECTORS = flags.DEFINE_string("vectors", "", "The .npy file that embed wrote for the corpus.")
+_INDEX = flags.DEFINE_string("index", "", "Instead of --vectors: the file that index_vectors wrote for the corpus.")
+_SEARCH_WIDTH = flags.DEFINE_integer(
+    "search_width", 0, "With --index: a larger width finds more, and takes longer. 0: 128 (hnsw) or 32 (ivf).", 0
+)
+_RESCORE_VECTORS = flags.DEFINE_string(
+    "rescore_vectors",
+    "",
+    "A .npy file of floats by which the nearest texts of --vectors or --index are compared again.",
+)
+_RESCORE_COUNT = flags.DEFINE_integer(
+    "rescore_count",
+    0,
+    "How many texts are compared again. Without --rescore_vectors they are embedded again. 0: none, or with "
+    "--rescore_vectors the larger of 100 and 4 * top_k.",
+    lower_bound=0,
+)
 _QUERY_FILE = flags.DEFINE_string("query_file", "", "File with one query a line; - for standard input.")
 _TOP_K = flags.DEFINE_integer("top_k", 5, "How many texts are shown.", lower_bound=1)
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
@@ -40,25 +59,29 @@ def main(queries: list[str]) -> None:
     _check_flags(queries, corpus_file)
     with app.quiet_start():
         from keras_bert_app.vectors import embedding
-        from keras_bert_app.vectors.nearest import nearest as nearest_rows
     embed = embedding.load_embedder(saved_model)
     embed, embed_query = (embedding.for_role(embed, role) for role in ("document", "query"))
     show = _jsonl if _OUTPUT_FORMAT.value == "jsonl" else _table
     with tempfile.TemporaryDirectory() as directory:
-        vectors = _vectors(embed, corpus_file, os.path.join(directory, "corpus.npy"))
+        find, measure = _finder(embed, corpus_file, os.path.join(directory, "corpus.npy"))
         for batch in _batches(queries):
             query_vectors, truncated = embedding.embed_texts(embed_query, batch)
-            cosines, rows = nearest_rows(query_vectors, vectors, _TOP_K.value)
+            cosines, rows = find(query_vectors, k=_TOP_K.value)
             texts = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
             for query, query_cosines, query_rows in zip(batch, cosines.tolist(), rows.tolist(), strict=True):
                 nearest_texts = [
-                    (row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True)
+                    (row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True) if row >= 0
                 ]
-                sys.stdout.write(show(query, nearest_texts))
+                sys.stdout.write(show(query, nearest_texts, measure))
             sys.stdout.flush()
             if truncated.any():
                 print(
                     f"{truncated.sum():,} queries had more tokens than the model reads; their ends were left out",
+                    file=sys.stderr,
+                )
+            if missing := int((rows < 0).any(axis=1).sum()):
+                print(
+                    f"{missing:,} queries found fewer than {rows.shape[1]:,} texts; give a larger --search_width",
                     file=sys.stderr,
                 )
 
@@ -75,6 +98,7 @@ def _check_flags(queries, corpus_file):
             else "no query was given; write it after the flags: search --saved_model=DIR --corpus_file=FILE "
             '"a query", or give --query_file=FILE (- for standard input)'
         )
+    _check_vector_flags()
     text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
         # This reports a wrong name before TensorFlow loads. A pipe can be read only once, so it is not opened here.
@@ -87,12 +111,71 @@ def _check_flags(queries, corpus_file):
         )
 
 
+def _check_vector_flags():
+    if _INDEX.value and _VECTORS.value:
+        raise UserError("--index and --vectors were both given; give one of them, the index holds the vectors")
+    if _SEARCH_WIDTH.value and not _INDEX.value:
+        raise UserError(f"--search_width={_SEARCH_WIDTH.value} goes with --index; a search of --vectors is exact")
+    if (_RESCORE_VECTORS.value or _RESCORE_COUNT.value) and not (_INDEX.value or _VECTORS.value):
+        flag = "rescore_vectors" if _RESCORE_VECTORS.value else "rescore_count"
+        raise UserError(f"--{flag} goes with --vectors or --index; without them all vectors are float32 already")
+    if 0 < _RESCORE_COUNT.value < _TOP_K.value:
+        raise UserError(
+            f"--rescore_count={_RESCORE_COUNT.value} is below --top_k={_TOP_K.value}; give at least as many"
+        )
+
+
 def _is_pipe_or_directory(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _corpus(corpus_file: str, counts: ReaderCounts | None = None) -> Iterator[bytes]:
     return text_sources.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
+
+
+def _finder(embed: Any, corpus_file: str, temporary_file: str) -> tuple[Callable, str]:
+    """Returns a function (query vectors, k) -> (cosines, rows) [Q, k], and the name of what it calls cosines."""
+    from keras_bert_app.vectors import compact_vectors, rescoring
+    from keras_bert_app.vectors.nearest import nearest as nearest_rows
+
+    if _INDEX.value:
+        find, measure = _index(embed, corpus_file).search, "cosine"
+    else:
+        vectors = _vectors(embed, corpus_file, temporary_file)
+        find = functools.partial(nearest_rows, vectors=vectors)
+        measure = "cosine_of_signs" if compact_vectors.dtype_of(vectors) == "binary" else "cosine"
+    if not (_RESCORE_VECTORS.value or _RESCORE_COUNT.value):
+        return find, measure
+    floats = _checked_vectors(_RESCORE_VECTORS.value, embed, corpus_file) if _RESCORE_VECTORS.value else None
+
+    def find_again(queries, k):
+        _, rows = find(queries, k=_RESCORE_COUNT.value or rescoring.default_count(k))
+        if floats is None:
+            vectors_at = rescoring.embedded_again(embed, _corpus(corpus_file), rows)
+        else:
+            vectors_at = floats.__getitem__
+        return rescoring.rescored(queries, rows, vectors_at, k)
+
+    return find_again, "cosine"
+
+
+def _index(embed: Any, corpus_file: str) -> Any:
+    from keras_bert_app.vectors.approximate_index import SearchIndex
+    from keras_bert_app.vectors.nearest import check_vectors
+
+    index = SearchIndex(_INDEX.value)
+    check_vectors(index, _corpus(corpus_file), embed, _INDEX.value)
+    index.width = _SEARCH_WIDTH.value or index.width
+    return index
+
+
+def _checked_vectors(path: str, embed: Any, corpus_file: str, is_any: bool = False) -> Any:
+    from keras_bert_app.vectors import vector_files
+    from keras_bert_app.vectors.nearest import check_vectors
+
+    vectors = vector_files.load_vectors(path, vector_files.ANY if is_any else vector_files.FLOATS)
+    check_vectors(vectors, _corpus(corpus_file), embed, path)
+    return vectors
 
 
 def _vectors(embed: Any, corpus_file: str, temporary_file: str) -> Any:
@@ -102,12 +185,9 @@ def _vectors(embed: Any, corpus_file: str, temporary_file: str) -> Any:
     """
     from keras_bert_app.terminal.progress import Progress
     from keras_bert_app.vectors import vector_files
-    from keras_bert_app.vectors.nearest import check_vectors
 
     if _VECTORS.value:
-        vectors = vector_files.load_vectors(_VECTORS.value)
-        check_vectors(vectors, _corpus(corpus_file), embed, _VECTORS.value)
-        return vectors
+        return _checked_vectors(_VECTORS.value, embed, corpus_file, is_any=True)
     counts = ReaderCounts()
     num_texts, work = text_sources.count_work(_corpus(corpus_file, counts))
     if not num_texts:
@@ -141,12 +221,13 @@ def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _table(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]]) -> str:
+def _table(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]], measure: str) -> str:
     """Formats the query, and a line for each text: its cosine, its number from 1, and its beginning."""
     room = max(screen.columns() - 20, 40)
     lines = [_shown(query, room)]
+    kind = "" if measure == "cosine" else " of signs"
     for row, cosine, text in nearest_texts:
-        lines.append(f"  {cosine:6.3f}  {row + 1:>9,}  {_shown(text, room)}")
+        lines.append(f"  {cosine:6.3f}{kind}  {row + 1:>9,}  {_shown(text, room - len(kind))}")
     return "\n".join(lines) + "\n"
 
 
@@ -155,10 +236,10 @@ def _shown(text: bytes, room: int) -> str:
     return shown if len(shown) <= room else shown[: room - 3] + "..."
 
 
-def _jsonl(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]]) -> str:
+def _jsonl(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]], measure: str) -> str:
     """Formats one JSON object: the query, and the nearest texts with their numbers from 1."""
     listed = [
-        {"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
+        {"text_number": row + 1, measure: round(cosine, 6), "text": text.decode("utf-8", "replace")}
         for row, cosine, text in nearest_texts
     ]
     return json.dumps({"query": query.decode("utf-8", "replace"), "nearest": listed}, ensure_ascii=False) + "\n"

@@ -35,7 +35,7 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     best, rows = np.full((len(units), k), -np.inf, np.float32), np.full((len(units), k), -1, np.int64)
     at_a_time = max(1, BLOCK_BYTES // (4 * max(units.shape)))
     for start in range(0, len(vectors), at_a_time):
-        block = _checked(vectors[start : start + at_a_time], start)
+        block = _checked(vectors, slice(start, start + at_a_time))
         scaled, norms = _measured(block)
         cosines = units @ scaled.T
         cosines /= norms
@@ -86,12 +86,30 @@ def exact_cosines(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return cosines
 
 
-def _checked(rows, start):
+def unit_rows(vectors: np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
+    """Some vectors with length 1; a vector of zeros stays as it is.
+
+    Args:
+        vectors: float or int8 [N, D], in memory or in a file.
+        rows: slice or int [B].
+
+    Returns:
+        float32 [B, D].
+
+    Raises:
+        UserError: a vector holds an infinite number or NaN.
+    """
+    scaled, norms = _measured(_checked(vectors, rows))
+    return scaled / norms[:, None]
+
+
+def _checked(vectors, rows):
     with np.errstate(over="ignore"):  # a float64 may become an infinite float32, which the check names
-        block = np.asarray(rows, np.float32)
+        block = np.asarray(vectors[rows], np.float32)
     finite = np.isfinite(block).all(axis=1)
     if not finite.all():
-        bad = start + int(np.argmin(finite))
+        numbers = range(*rows.indices(len(vectors))) if isinstance(rows, slice) else rows
+        bad = numbers[int(np.argmin(finite))]
         raise UserError(f"vector {bad + 1:,} holds numbers that are not finite; embed the texts again")
     return block
 
@@ -108,13 +126,3 @@ def _measured(vectors):
         vectors[odd] /= np.where(largest > 0, largest, 1)
         squares[odd] = np.einsum("nd,nd->n", vectors[odd], vectors[odd])
     return vectors, np.sqrt(np.where(squares > 0, squares, 1))
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """The vectors with length 1, float [N, D]. A vector of zeros stays as it is.
-
-    Args:
-        vectors: [N, D].
-    """
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms > 0, norms, 1)
