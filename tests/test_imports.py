@@ -149,8 +149,8 @@ LAYERS = [
             "surprise word_senses"
         ),
         "keras_bert_app.vectors": (
-            "approximate_index compact_vectors embedding judged_pairs learning_text mined_rows nearest plain_rows "
-            "ranking_files rerankers rescoring search_collections search_evaluation text_embedder "
+            "approximate_index compact_vectors embedding found_texts judged_pairs learning_text mined_rows nearest "
+            "plain_rows ranking_files rerankers rescoring search_collections search_evaluation text_embedder "
             "text_sources vector_files vector_learning vector_maps word_relations word_search"
         ),
     },

@@ -6,22 +6,21 @@ python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_
 
 --vectors takes the file that `embed` wrote for the corpus, of any --dtype. Without it the command embeds the corpus
 first. The search compares every text. --index takes a file of `index_vectors` instead, for a faster search that finds
-most of the nearest texts.
+most of the nearest texts. With --rerank, a run of finetune --task=rerank scores the nearest texts again, and its scores
+decide their order.
 """
 
 import functools
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from absl import flags
 
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.terminal import screen, text_columns
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
 from pipelines.text.text_files import ReaderCounts, open_text
@@ -49,6 +48,10 @@ _RESCORE_COUNT = flags.DEFINE_integer(
 )
 _QUERY_FILE = flags.DEFINE_string("query_file", "", "File with one query a line; - for standard input.")
 _TOP_K = flags.DEFINE_integer("top_k", 5, "How many texts are shown.", lower_bound=1)
+_RERANK = flags.DEFINE_string("rerank", "", "A run of finetune --task=rerank, or its export, that orders the texts.")
+_RERANK_COUNT = flags.DEFINE_integer(
+    "rerank_count", 100, "How many of the nearest texts --rerank scores.", lower_bound=1
+)
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
 _FORMATS = ("table", "jsonl")
 _QUERIES_AT_A_TIME = 256
@@ -58,20 +61,26 @@ def main(queries: list[str]) -> None:
     saved_model, corpus_file = app.required("saved_model", "corpus_file")
     _check_flags(queries, corpus_file)
     with app.quiet_start():
-        from keras_bert_app.vectors import embedding
+        from keras_bert_app.vectors import embedding, found_texts
+        from keras_bert_app.vectors.rerankers import load_reranker
+    reranker = load_reranker(_RERANK.value) if _RERANK.value else None
     embed = embedding.load_embedder(saved_model)
     embed, embed_query = (embedding.for_role(embed, role) for role in ("document", "query"))
-    show = _jsonl if _OUTPUT_FORMAT.value == "jsonl" else _table
+    show = found_texts.json_line if _OUTPUT_FORMAT.value == "jsonl" else found_texts.table
     with tempfile.TemporaryDirectory() as directory:
         find, measure = _finder(embed, corpus_file, os.path.join(directory, "corpus.npy"))
         for batch in _batches(queries):
             query_vectors, truncated = embedding.embed_texts(embed_query, batch)
-            cosines, rows = find(query_vectors, k=_TOP_K.value)
+            cosines, rows = find(query_vectors, k=_num_wanted())
             texts = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
             for query, query_cosines, query_rows in zip(batch, cosines.tolist(), rows.tolist(), strict=True):
                 nearest_texts = [
-                    (row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True) if row >= 0
+                    found_texts.FoundText(row, cosine, texts[row])
+                    for row, cosine in zip(query_rows, query_cosines, strict=True)
+                    if row >= 0
                 ]
+                if reranker:
+                    nearest_texts = found_texts.reranked(reranker, query, nearest_texts, _TOP_K.value)
                 sys.stdout.write(show(query, nearest_texts, measure))
             sys.stdout.flush()
             if truncated.any():
@@ -86,6 +95,11 @@ def main(queries: list[str]) -> None:
                 )
 
 
+def _num_wanted():
+    """How many texts the search by vectors finds for each query."""
+    return _RERANK_COUNT.value if _RERANK.value else _TOP_K.value
+
+
 def _check_flags(queries, corpus_file):
     if _OUTPUT_FORMAT.value not in _FORMATS:
         raise UserError(
@@ -98,6 +112,13 @@ def _check_flags(queries, corpus_file):
             else "no query was given; write it after the flags: search --saved_model=DIR --corpus_file=FILE "
             '"a query", or give --query_file=FILE (- for standard input)'
         )
+    if _RERANK.value and _RERANK_COUNT.value < _TOP_K.value:
+        raise UserError(
+            f"--rerank_count={_RERANK_COUNT.value}: is less than --top_k={_TOP_K.value}, the texts to show; give "
+            f"{_TOP_K.value} or more"
+        )
+    if flags.FLAGS["rerank_count"].present and not _RERANK.value:
+        raise UserError(f"--rerank_count={_RERANK_COUNT.value}: has an effect only with --rerank; leave it out")
     _check_vector_flags()
     text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
@@ -119,9 +140,10 @@ def _check_vector_flags():
     if (_RESCORE_VECTORS.value or _RESCORE_COUNT.value) and not (_INDEX.value or _VECTORS.value):
         flag = "rescore_vectors" if _RESCORE_VECTORS.value else "rescore_count"
         raise UserError(f"--{flag} goes with --vectors or --index; without them all vectors are float32 already")
-    if 0 < _RESCORE_COUNT.value < _TOP_K.value:
+    if 0 < _RESCORE_COUNT.value < _num_wanted():
+        flag = "rerank_count" if _RERANK.value else "top_k"
         raise UserError(
-            f"--rescore_count={_RESCORE_COUNT.value} is below --top_k={_TOP_K.value}; give at least as many"
+            f"--rescore_count={_RESCORE_COUNT.value} is below --{flag}={_num_wanted()}; give at least as many"
         )
 
 
@@ -219,30 +241,6 @@ def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
             batch = []
     if batch:
         yield batch
-
-
-def _table(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]], measure: str) -> str:
-    """Formats the query, and a line for each text: its cosine, its number from 1, and its beginning."""
-    room = max(screen.columns() - 20, 40)
-    lines = [_shown(query, room)]
-    kind = "" if measure == "cosine" else " of signs"
-    for row, cosine, text in nearest_texts:
-        lines.append(f"  {cosine:6.3f}{kind}  {row + 1:>9,}  {_shown(text, room - len(kind))}")
-    return "\n".join(lines) + "\n"
-
-
-def _shown(text: bytes, room: int) -> str:
-    shown = text_columns.printable(text[: 4 * room].decode("utf-8", "replace"))
-    return shown if len(shown) <= room else shown[: room - 3] + "..."
-
-
-def _jsonl(query: bytes, nearest_texts: Iterable[tuple[int, float, bytes]], measure: str) -> str:
-    """Formats one JSON object: the query, and the nearest texts with their numbers from 1."""
-    listed = [
-        {"text_number": row + 1, measure: round(cosine, 6), "text": text.decode("utf-8", "replace")}
-        for row, cosine, text in nearest_texts
-    ]
-    return json.dumps({"query": query.decode("utf-8", "replace"), "nearest": listed}, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert_export, saved_models
 from keras_bert_app.export.choice_answers import ChoiceModule
 from keras_bert_app.export.question_answers import QuestionAnsweringModule
+from keras_bert_app.export.rerank_answers import RerankModule
 from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
@@ -25,6 +26,7 @@ from keras_bert_app.tasks import results
 from keras_bert_app.tasks.families import (
     multiple_choice,
     question_answering,
+    reranking,
     sequences,
     tagging,
     text_to_text,
@@ -173,6 +175,8 @@ def _module(finetuned, inputs, max_windows, execution=PLAIN):
         return TextToTextModule(finetuned, execution)
     if family is multiple_choice:
         return ChoiceModule(finetuned, inputs, execution)
+    if family is reranking:
+        return RerankModule(finetuned, execution)
     return {tagging: TaggingModule, question_answering: QuestionAnsweringModule}[family](
         finetuned, max_windows, execution
     )

@@ -40,6 +40,7 @@ def load(saved_model: str) -> tuple[Callable, tuple[str, ...]]:
     for names in (
         ("text",),
         ("text_a", "text_b"),
+        ("query", "document"),
         ("question", "context"),
         ("context", _CHOICES),
         ("context", "question", _CHOICES),
@@ -102,6 +103,10 @@ def _label(outputs, row):
 
 def _value(outputs, row):
     return {"value": _number(outputs["score"])}
+
+
+def _document(outputs, row):
+    return {"value": _number(outputs["scores"])}
 
 
 def _tags(outputs, row):
@@ -169,6 +174,7 @@ _READERS = {
     "tags": _tags,
     "choice": _choice,
     "score": _value,
+    "scores": _document,
 }
 
 

@@ -63,6 +63,26 @@ def pack(tokenizer, tokens, a: tuple, b: tuple | None = None) -> dict:
     )
 
 
+def of_pairs(tokenizer, a, b, max_seq_length: int) -> tuple:
+    """Makes the rows [CLS] A [SEP] B [SEP] of pieces. If a row is too long, the longer text loses its end.
+
+    Args:
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        a: RaggedTensor int32 [B, (pieces)], or [B, (pieces), 1 + C] with columns.
+        b: the same for the second texts.
+        max_seq_length: int. The most tokens of a row.
+
+    Returns:
+        (inputs of the encoder; bool [B], whether a part of a text is in no row).
+    """
+    (a_start, a_length), (b_start, b_length) = spans(a), spans(b)
+    room = tf.fill(tf.shape(a_length), max_seq_length - 3)
+    a_kept, b_kept = kept_lengths([a_length, b_length], room)
+    tokens = tf.concat([a.flat_values, b.flat_values], axis=0)
+    b_start += tf.shape(a.flat_values)[0]
+    return pack(tokenizer, tokens, (a_start, a_kept), (b_start, b_kept)), a_kept + b_kept < a_length + b_length
+
+
 def grouped(inputs: dict, counts) -> dict:
     """Groups rows [N, S] by example as [B, G, S]. Missing rows have a mask of zeros.
 

@@ -84,15 +84,9 @@ def _rows(pieces, tokenizer, run):
     Returns:
         (inputs of the encoder; bool [B], whether a part of a text is in no row).
     """
-    tokens = tf.concat([part.flat_values for part in pieces], axis=0)
-    (start, length), *others = [rows.spans(part) for part in pieces]
-    if others:
-        b_start, b_length = others[0][0] + tf.shape(pieces[0].flat_values)[0], others[0][1]
-        room = tf.fill(tf.shape(length), run.max_seq_length - 3)
-        kept, b_kept = rows.kept_lengths([length, b_length], room)
-        encoded = rows.pack(tokenizer, tokens, (start, kept), (b_start, b_kept))
-        return encoded, kept + b_kept < length + b_length
-    room = run.max_seq_length - 2
+    if len(pieces) == 2:
+        return rows.of_pairs(tokenizer, *pieces, run.max_seq_length)
+    tokens, (start, length), room = pieces[0].flat_values, rows.spans(pieces[0]), run.max_seq_length - 2
     truncated = length > room
     if run.long_documents == "head":
         return rows.pack(tokenizer, tokens, (start, tf.minimum(length, room))), truncated

@@ -129,7 +129,7 @@ def _short(value):
 def _how_wrong(mistake):
     """The fault of an answer: a rank, the error of a number, the F1 of a text, or the probability of a wrong class."""
     if "rank" in mistake:
-        return f"first relevant document at rank {mistake['rank']}"
+        return f"the right document at rank {mistake['rank']}"
     if "error" in mistake:
         return f"off by {mistake['error']:.4g}"
     if "chrf" in mistake:

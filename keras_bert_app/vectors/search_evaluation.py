@@ -1,4 +1,4 @@
-"""Rankings of a model for a collection, and scores of several rankings with their intervals."""
+"""Rankings of a model or a reranker for a collection, and scores of several rankings with their intervals."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
@@ -10,6 +10,7 @@ from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.vectors import vector_files, word_search
 from keras_bert_app.vectors.embedding import Embedder, embed_texts, for_role
 from keras_bert_app.vectors.nearest import nearest
+from keras_bert_app.vectors.rerankers import Reranker, best_first
 from keras_bert_app.vectors.search_collections import Collection
 from keras_bert_app.vectors.text_sources import work_of
 
@@ -50,6 +51,31 @@ def rankings_of_model(
         _, rows = nearest(queries, vectors, count + 1)
         for name, row in zip(some, rows.tolist(), strict=True):
             found[name] = _others(name, [collection.ids[place] for place in row], count)
+    return found
+
+
+def reranked(
+    reranker: Reranker, collection: Collection, rankings: Mapping[str, list[str]], count: int, stream: TextIO
+) -> dict[str, list[str]]:
+    """The rankings with their first texts in the order of a reranker.
+
+    Args:
+        reranker: rerankers.Reranker.
+        collection: Collection.
+        rankings: dict name of a query -> ids, the result of a search.
+        count: how many texts of each query to score. The others follow in their order.
+        stream: file for progress lines.
+    """
+    texts, found = dict(zip(collection.ids, collection.texts, strict=True)), {}
+    # A ranking from a file may name texts that the collection lacks.
+    rankings = {query: [name for name in names if name in texts] for query, names in rankings.items()}
+    work = {query: sum(work_of(texts[name].encode()) for name in names[:count]) for query, names in rankings.items()}
+    progress = Progress("queries", len(work), sum(work.values()), stream)
+    for query, names in rankings.items():
+        scores = reranker(collection.queries[query].encode(), [texts[name].encode() for name in names[:count]])
+        found[query] = [*(names[number] for number in best_first(scores)), *names[count:]]
+        progress.done(1, work[query])
+    progress.end()
     return found
 
 

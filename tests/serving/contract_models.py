@@ -56,6 +56,10 @@ def _text_outputs():
             {"text_a": "A plane takes off.", "text_b": "An air plane is taking off."},
             {"score": 4.7512, "truncated": False},
         ),
+        "rerank": (
+            {"query": "Who wrote the book?", "document": HOSTILE},
+            {"scores": -3.25049, "truncated": False},
+        ),
         "multiple_choice": (
             {
                 "question": "What does he want?",

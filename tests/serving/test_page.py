@@ -33,6 +33,7 @@ EXPECTED = {
         ".chosen .name": ["wheat", "grain", "corn"],
     },
     "regression": {".large": ["4.751"]},
+    "rerank": {".large": ["-3.250"]},
     "tagging": {
         "mark": [
             "Ada LovelacePER 98.0 %",

@@ -16,12 +16,15 @@ _FLAGS = {
     "text_pair": "The second text of a pair, one for each --text.",
     "question": "A question about --context.",
     "context": "The text that --question asks about, or that --choice continues.",
+    "query": "A query for --document.",
+    "document": "A document that a reranker scores for --query; give it several times, for one --query or for each.",
     "choice": "One of the choices that go with --context.",
 }
 # Names of a model's inputs -> the flags that give them.
 _FLAGS_OF = {
     ("text",): ("text",),
     ("text_a", "text_b"): ("text", "text_pair"),
+    ("query", "document"): ("query", "document"),
     ("question", "context"): ("question", "context"),
     ("context", "choices"): ("context", "choice"),
     ("context", "question", "choices"): ("context", "question", "choice"),
@@ -37,7 +40,7 @@ def define() -> None:
         "text_file",
         "",
         "Instead of texts: a plain text file with one example in each line. Tabs separate a text from its pair, a "
-        "question from its context, and a context from its choices.",
+        "query from its document, a question from its context, and a context from its choices.",
     )
 
 
@@ -96,6 +99,8 @@ def rows(names: Sequence[str], texts: Sequence[str] = ()) -> Iterator[dict]:
     columns = [values[name] for name in needed]
     if names[-1] == "context" and len(columns[1]) == 1:
         columns[1] *= len(columns[0])  # several questions about one text
+    if names[-1] == "document" and len(columns[0]) == 1:
+        columns[0] *= len(columns[1])  # several documents for one query
     if len({len(column) for column in columns}) > 1:
         counts = ", ".join(f"--{name} {len(column)} times" for name, column in zip(needed, columns, strict=True))
         raise UserError(f"{expected} belong together, but there is {counts}; give each as often as the others")

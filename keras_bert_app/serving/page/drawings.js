@@ -72,6 +72,8 @@ const multiLabel = (model, inputs, { labels, probabilities, is_chosen: isChosen 
 
 const regression = (model, inputs, { score }) => [element("p", { class: "large" }, score.toFixed(3))];
 
+const rerank = (model, inputs, { scores }) => [element("p", { class: "large" }, scores.toFixed(3))];
+
 function tagging(model, { text: [text] }, outputs) {
   if (outputs.entities) {
     const { entity_starts: starts, entity_ends: ends, entity_labels: labels, entity_probabilities: shares } = outputs;
@@ -149,6 +151,6 @@ function embeddings(model, { text: texts }, { embedding }) {
     element("p", { class: "hint" }, `Vectors of ${embedding[0]?.length ?? 0} numbers`)];
 }
 
-const DRAWINGS = { fill_mask: fillMask, classification, multi_label: multiLabel, regression, tagging,
+const DRAWINGS = { fill_mask: fillMask, classification, multi_label: multiLabel, regression, rerank, tagging,
   question_answering: questionAnswering, multiple_choice: multipleChoice, embeddings,
   text_to_text: textToText, generation };

@@ -3,13 +3,14 @@ import { element } from "./elements.js";
 
 // Kind of model -> the input that holds several texts, one per line.
 const LINES = { embeddings: "text", multiple_choice: "choices" };
-const LONG = new Set(["context"]);
-const NAMES = { text: "Text", text_a: "First text", text_b: "Second text", question: "Question", context: "Context",
+const LONG = new Set(["context", "document"]);
+const NAMES = { text: "Text", text_a: "First text", text_b: "Second text", query: "Query", document: "Document",
+  question: "Question", context: "Context",
   choices: "Choices, one per line" };
 // Kind of model -> the numbers of its form: name -> [title, smallest value, step].
 const NUMBERS = { generation: { max_new_tokens: ["Most new pieces", 1, 1],
   temperature: ["Temperature; 0 takes the most probable piece", 0, "any"] } };
-const ORDER = ["context", "question", "text", "text_a", "text_b", "choices"];
+const ORDER = ["query", "document", "context", "question", "text", "text_a", "text_b", "choices"];
 
 // The signature that answers the form of a model. The form of a model that continues texts has the numbers of generate.
 export const signatureOfForm = (model) =>

@@ -92,15 +92,15 @@ def measure(values: np.ndarray) -> intervals.Measure:
 
 
 def for_picture(examples: Sequence, predictions: Sequence[dict]) -> tuple[list, list, tuple]:
-    """(right answers, given answers, names) for drawing.finetuning_pictures.draw_answers: first relevant ranks."""
+    """(right answers, given answers, names) for drawing.finetuning_pictures.draw_answers: ranks of best documents."""
     names = (*map(str, range(1, _SHOWN_RANKS)), f"{_SHOWN_RANKS} and more")
     pairs = zip(examples, predictions, strict=True)
     ranks = [
         first_rank(prediction["scores"], example.labels) for example, prediction in pairs if has_score(example.labels)
     ]
-    return [0] * len(ranks), [min(rank, _SHOWN_RANKS) - 1 for rank in ranks], (("first relevant document",), names)
+    return [0] * len(ranks), [min(rank, _SHOWN_RANKS) - 1 for rank in ranks], (("best document",), names)
 
 
 def first_rank(scores: Sequence[float], grades: Sequence[float]) -> int:
-    """The rank of the first relevant document, 1 for the best. At least one grade is above 0."""
-    return 1 + int(np.argmax(np.asarray(grades)[ordered(scores, grades)] > 0))
+    """The rank of the first document with the highest grade, 1 for the first of all."""
+    return 1 + int(np.argmax(np.asarray(grades)[ordered(scores, grades)]))

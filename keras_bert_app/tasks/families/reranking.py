@@ -228,7 +228,7 @@ def baseline(
 def answers(
     task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple
 ) -> tuple[list, list, tuple]:
-    """(right answers, given answers, names) for the picture: ranks of first relevant documents, up to 20."""
+    """(right answers, given answers, names) for the picture: ranks of the best documents, up to 20."""
     return ranking_scores.for_picture(examples, predictions)
 
 
