@@ -8,7 +8,8 @@ from keras_bert_app.config.text_to_text_options import TextToTextOptions
 from keras_bert_app.config.training_config import field
 from keras_bert_app.errors import UserError
 
-VECTOR_LOSSES = ("auto", "contrastive", "cosent", "cosine", "triplet", "simcse")
+VECTOR_LOSSES = ("auto", "contrastive", "cosent", "cosine", "triplet", "simcse", "distill")
+_SIZED_LOSSES = tuple(loss for loss in VECTOR_LOSSES if loss != "distill")
 SIMILARITY_METRICS = ("auto", "spearman", "mrr", "nearest_label")
 
 
@@ -24,7 +25,8 @@ class SimilarityOptions(TextToTextOptions):
         "auto",
         "Loss of sentence vectors. auto: the columns of the training file decide. contrastive: a text and its own text "
         "among all texts of the batch (InfoNCE); cosent or cosine: two texts with a score; triplet: texts with labels; "
-        "simcse: each text twice, with different dropout.",
+        "simcse: each text twice, with different dropout; distill: a text, or a text and its translation, with the "
+        "vector that --teacher gives the first text.",
         choices=VECTOR_LOSSES,
     )
     vector_temperature: float = field(
@@ -79,6 +81,7 @@ class SimilarityOptions(TextToTextOptions):
         "vector_temperature": ("vector_loss", ("auto", "contrastive", "cosent", "simcse")),
         "symmetric_loss": ("vector_loss", ("auto", "contrastive", "simcse")),
         "triplet_margin": ("vector_loss", ("auto", "triplet")),
+        "vector_sizes": ("vector_loss", _SIZED_LOSSES),
         "mine_negatives": ("vector_loss", ("auto", "contrastive")),
         **dict.fromkeys(("mine_range", "mine_margin", "mine_after"), ("mine_negatives", ())),
     }

@@ -144,12 +144,9 @@ def make_start(
     head = _head(existing, data, run, tokenizer, context_units, model_config)
     vectors = _vector_start(existing, run, model_config, vocabulary, word_vectors, data)
     run = _resolved(data, run)
-    teachers, answers = _teachers(existing, run), None
-    if teachers and not has_ended(existing, run):
-        answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
-        if answers is None:
-            answers = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
-        transfer.learn_from(answers, data)
+    teachers = _teachers(existing, run)
+    teacher = teacher or transfer.Teacher(strategy, stream)
+    answers = _answers(existing, workdir, run, data, teacher, teachers, model_config.hidden_size)
     if tuning_directory and not existing.has_begun:
         initial = mlm_tuning.tuned(tuning_directory, given, model_config, vocabulary, initial, strategy, stream)
     weights, lines = initial or (None, ())
@@ -319,7 +316,20 @@ def _teachers(existing, run):
     """Directories of the teaching runs. A resumed run keeps its teachers."""
     if not run.teacher:
         return []
-    return existing.values["teachers"] if existing.has_begun else seeds.sound(run.teacher)
+    if existing.has_begun:
+        return existing.values["teachers"]
+    return [run.teacher] if run.vector_loss == "distill" else seeds.sound(run.teacher)
+
+
+def _answers(existing, workdir, run, data, teacher, teachers, size):
+    """The answers of the teachers, which the training examples then have; None without teachers."""
+    if not teachers or has_ended(existing, run):
+        return None
+    answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
+    if answers is None:
+        answers = teacher.logits(data, run, teachers, size)
+    transfer.learn_from(answers, data)
+    return answers
 
 
 def _check_examples(existing, run, data, fingerprints):

@@ -259,10 +259,15 @@ class Task:
                 f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; "
                 f"leave out --{name}, or give --long_documents={' or '.join(WINDOWED)}"
             )
-        if name == "teacher" and self.kind not in TAUGHT:
+        if name == "teacher" and self.kind not in (*TAUGHT, SIMILARITY):
             raise UserError(
                 f"--teacher={run.teacher}: task {self.name} cannot learn from a teacher; leave it out: a teacher "
-                f"is for tasks of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
+                f"is for tasks of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}, or vectors"
+            )
+        if name in _TEACHER_FIELDS and self.kind == SIMILARITY:
+            raise UserError(
+                f"--{name}={_as_flag(getattr(run, name))}: vectors are learned from the teacher alone, from the texts "
+                "of the training file; leave it out"
             )
         if name in _TEACHER_FIELDS and not run.teacher:
             raise UserError(

@@ -14,9 +14,9 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.task_model import CONTEXT_LSTM
 from keras_bert_app.modeling.task_models import TaskHead, is_same_head
 from keras_bert_app.runs import work_directory
-from keras_bert_app.tasks import registry, scoring
+from keras_bert_app.tasks import registry, scoring, vector_teachers
 from keras_bert_app.tasks.labelled_data import Data
-from keras_bert_app.tasks.task import RERANK, Task
+from keras_bert_app.tasks.task import RERANK, SIMILARITY, Task
 from keras_bert_app.training import strategies
 from keras_bert_app.training.optimizers import choice
 from pipelines import storage
@@ -56,23 +56,30 @@ class Teacher:
         self._stream = (stream or sys.stdout) if strategy is None or strategies.is_chief(strategy) else None
         self._answered = self._logits = None
 
-    def logits(self, data: Data, run: FinetuningConfig, directories: list[str]) -> np.ndarray:
-        """The logits for the training examples. Several seeds with the same examples share one computation.
+    def logits(self, data: Data, run: FinetuningConfig, directories: list[str], size: int = 0) -> np.ndarray:
+        """The logits for the training examples, or the vectors of their first texts.
+
+        Several seeds with the same examples share one computation.
 
         Args:
             data: labelled_data.Data.
             run: FinetuningConfig of the student.
-            directories: Work directories of the teaching runs, as seeds.sound returns them.
+            directories: Work directories of the teaching runs, as seeds.sound returns them; or a model of vectors.
+            size: int. Numbers of a vector of the student, for a task of vectors.
 
         Returns:
-            float32 [U, n].
+            float32 [U, n], or [U, size].
 
         Raises:
             UserError: the teacher has learned another task or other labels.
         """
         wanted = (directories, data.train.fingerprint())
         if self._answered != wanted:
-            self._logits, self._answered = self._logits_of(directories, data, run), wanted
+            if data.task.kind == SIMILARITY:
+                answers = vector_teachers.vectors(data, run, size, self._strategy, self._stream)
+            else:
+                answers = self._logits_of(directories, data, run)
+            self._logits, self._answered = answers, wanted
         return self._logits
 
     def _logits_of(self, directories, data, run):
@@ -103,7 +110,7 @@ class Teacher:
 
 
 def learn_from(answers: np.ndarray, data: Data) -> None:
-    """Adds the teacher's logits to the training features.
+    """Adds the teacher's logits or vectors to the training features.
 
     Examples without a label get the most likely answer of the teacher as their label.
 
@@ -111,6 +118,9 @@ def learn_from(answers: np.ndarray, data: Data) -> None:
         answers: float32 [U, n]. The result of Teacher.logits.
         data: labelled_data.Data. The function changes data.train.
     """
+    if data.task.kind == SIMILARITY:
+        data.train.labels["teacher_vectors"] = answers
+        return
     data.train.labels["teacher_logits"] = answers
     likeliest = {
         "classification": lambda logits: logits.argmax(axis=1),

@@ -78,6 +78,24 @@ def batch_hard_triplets(vectors, labels, weights, margin: float):
     return tf.reduce_sum(tf.where(counts > 0, losses, 0.0)), tf.reduce_sum(counts)
 
 
+def distillation(vectors, teacher_vectors, weights):
+    """Sum of the squared distances of a row's vectors from the teacher's vector.
+
+    This is equation 1 of Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual", times B.
+    MSELoss of sentence-transformers is the mean over the numbers of all vectors, which is this sum / (B x G x D).
+
+    Args:
+        vectors: float32 [B, G, D]. The vectors of a text and perhaps of its translation.
+        teacher_vectors: float32 [B, D]. The teacher's vector of the first text.
+        weights: float32 [B, G]. 0 for a text that does not count.
+
+    Returns:
+        float32 scalar.
+    """
+    distances = tf.reduce_sum(tf.square(vectors - teacher_vectors[:, None]), axis=-1)
+    return tf.reduce_sum(tf.where(weights > 0, weights * distances, 0.0))
+
+
 def euclidean(vectors):
     """Distances between all vectors [B, D], float32 [B, B]. Equal vectors have the distance 0 and no gradient."""
     squares = tf.reduce_sum(tf.square(vectors), axis=1)

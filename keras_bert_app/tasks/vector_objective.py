@@ -8,11 +8,13 @@ from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks import vector_losses
 
 CONTRASTIVE, COSENT, COSINE, TRIPLET, SIMCSE = "contrastive", "cosent", "cosine", "triplet", "simcse"
+DISTILL = "distill"
 _MEANINGS = {
     CONTRASTIVE: "each text finds its own text among all texts of the batch",
     SIMCSE: "each text finds itself after other dropout among all texts of the batch",
     COSENT: "the cosines of two texts have the order of their scores",
     COSINE: "the cosine of two texts is their score",
+    DISTILL: "the texts of a row have the vector that the teacher gives the first one (squared distances)",
     TRIPLET: "the farthest text of a label is nearer than the nearest text of another label",
 }
 
@@ -25,8 +27,9 @@ class VectorObjective:
 
     Args:
         loss: str. CONTRASTIVE or SIMCSE (each example has its anchor first, then its own text, then its negatives),
-            COSENT or COSINE (two texts and "scores"), or TRIPLET (one text and "labels").
-        temperature: float. Divides the cosines; not for COSINE and TRIPLET.
+            COSENT or COSINE (two texts and "scores"), TRIPLET (one text and "labels"), or DISTILL (one or two texts and
+            "teacher_vectors"; further texts do not count).
+        temperature: float. Divides the cosines; not for COSINE, TRIPLET and DISTILL.
         is_symmetric: bool. Whether each text also looks for its anchor, for CONTRASTIVE and SIMCSE.
         margin: float. The margin of TRIPLET.
         sizes: the first so many numbers of the vectors are vectors, too, and all have the same weight as the whole
@@ -46,7 +49,7 @@ class VectorObjective:
     def description(self) -> str:
         """A line for the log: what the loss says."""
         value = f"margin {self.margin:g}" if self.loss == TRIPLET else f"temperature {self.temperature:g}"
-        value = "" if self.loss == COSINE else f", {value}"
+        value = "" if self.loss in (COSINE, DISTILL) else f", {value}"
         sizes = f", also for the first {', '.join(map(str, self.sizes))} numbers" if self.sizes else ""
         both = ", in both directions" if self.is_symmetric else ""
         return f"loss {self.loss}: {_MEANINGS[self.loss]}{both}{value}{sizes}"
@@ -62,7 +65,7 @@ class VectorObjective:
     def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
         """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
         values = {"vectors": outputs["vectors"], "has_text": tf.cast(batch["input_mask"][:, :, 0], tf.float32)}
-        names = ("example_weights", "scores", "labels", "text_numbers")
+        names = ("example_weights", "scores", "labels", "text_numbers", "teacher_vectors")
         values |= {name: batch[name] for name in names if name in batch}
         size = outputs["vectors"].shape[-1]
         context = tf.distribute.get_replica_context()
@@ -77,10 +80,15 @@ class VectorObjective:
             zip(self.sum_names, (loss * share, tf.constant(share), hits * share, examples * share), strict=True)
         )
 
-    def _loss(self, vectors, has_text, example_weights, scores=None, labels=None, text_numbers=None):
+    def _loss(
+        self, vectors, has_text, example_weights, scores=None, labels=None, text_numbers=None, teacher_vectors=None
+    ):
         """(loss of the batch, number of hits, number of examples that can have one)."""
         weights, first = example_weights, vectors[:, 0]
         num_examples = tf.reduce_sum(weights)
+        if self.loss == DISTILL:
+            total = vector_losses.distillation(vectors[:, :2], teacher_vectors, weights[:, None] * has_text[:, :2])
+            return total / tf.maximum(num_examples, 1.0), tf.constant(0.0), num_examples
         if self.loss == TRIPLET:
             total, count = vector_losses.batch_hard_triplets(first, labels, weights, self.margin)
             return total / tf.maximum(count, 1.0), tf.constant(0.0), count

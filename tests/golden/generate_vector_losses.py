@@ -43,6 +43,10 @@ def main():
     def unit(given):
         return [torch.nn.functional.normalize(given[:, 0], dim=-1)]
 
+    def units(given):
+        return [torch.nn.functional.normalize(given[:, column], dim=-1) for column in range(2)]
+
+    teacher = torch.nn.functional.normalize(torch.tensor(vectors[:, 2]), dim=-1)
     triplets = losses.BatchHardTripletLoss(None, margin=MARGIN)
     cases = {
         "contrastive": (losses.MultipleNegativesRankingLoss(None), columns(3), nothing),
@@ -50,6 +54,8 @@ def main():
         "cosent": (losses.CoSENTLoss(None), columns(2), torch.tensor(scores)),
         "cosine": (losses.CosineSimilarityLoss(None), columns(2), torch.tensor(scores)),
         "triplet": (triplets, unit, torch.tensor(labels)),
+        # Two texts of length 1 learn the third vector as the teacher's, of length 1.
+        "distill": (losses.MSELoss(None), units, [teacher, teacher]),
     }
     arrays = {"vectors": vectors, "scores": scores, "labels": labels}
     for name, (loss, embeddings, targets) in cases.items():

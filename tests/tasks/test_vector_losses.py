@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling.vector_model import VectorHead, VectorModel
 from keras_bert_app.tasks import vector_losses
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, TRIPLET, VectorObjective
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, DISTILL, TRIPLET, VectorObjective
 from keras_bert_app.training.cached_gradients import forward_backward_in_parts
 
 ONES = tf.ones([2])
@@ -49,6 +49,22 @@ def test_triplets_take_the_farthest_of_the_same_and_the_nearest_of_another_label
     assert (float(loss), float(count)) == (0.0, 0.0)  # no example has another one of its label
 
 
+def test_distillation_by_hand():
+    vectors = tf.constant([[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.8], [5.0, 5.0]], [[9.0, 9.0], [9.0, 9.0]]])
+    teacher = tf.constant([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    weights = tf.constant([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+    loss = vector_losses.distillation(vectors, teacher, weights)
+    assert float(loss) == pytest.approx(0.0 + 2.0 + (0.36 + 0.04), abs=1e-6)
+
+    def loss_of(num_texts):
+        units = tf.math.l2_normalize(tf.random.stateless_normal([3, 3, 2], [1, 2]), axis=-1)[:, :num_texts]
+        batch = {"input_mask": tf.ones([3, num_texts, 1]), "example_weights": tf.ones([3]), "teacher_vectors": teacher}
+        return float(VectorObjective(DISTILL, 0.1).loss_sums({"vectors": units}, batch)["loss_sum"])
+
+    assert loss_of(3) == pytest.approx(loss_of(2), abs=1e-5)  # a negative is no text to learn
+    assert loss_of(1) < loss_of(2) - 0.1
+
+
 def test_equal_vectors_have_a_finite_gradient():
     vectors = tf.Variable([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     with tf.GradientTape() as tape:
@@ -86,6 +102,7 @@ CASES = {
     CONTRASTIVE: (3, {}, {"is_symmetric": True}),
     COSENT: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {"sizes": (8,)}),
     COSINE: (2, {"scores": np.linspace(0, 1, 8).astype(np.float32)}, {}),
+    DISTILL: (3, {"teacher_vectors": np.eye(8, 16, dtype=np.float32)}, {}),
     TRIPLET: (1, {"labels": np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int32)}, {}),
 }
 
@@ -145,7 +162,7 @@ def test_vectors_have_length_1_and_their_pooling():
     np.testing.assert_allclose(np.linalg.norm(vectors["mean"], axis=-1), 1.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["contrastive", "symmetric", "cosent", "cosine", "triplet"])
+@pytest.mark.parametrize("name", ["contrastive", "symmetric", "cosent", "cosine", "triplet", "distill"])
 def test_losses_and_gradients_are_those_of_sentence_transformers(golden, name):
     values = np.load(golden / "vector_losses.npz")
     given = tf.constant(values["vectors"])
@@ -157,13 +174,16 @@ def test_losses_and_gradients_are_those_of_sentence_transformers(golden, name):
         "example_weights": tf.ones([8]),
         "scores": tf.constant(values["scores"]),
         "labels": tf.constant(values["labels"], tf.int32),
+        "teacher_vectors": tf.math.l2_normalize(values["vectors"][:, 2], axis=-1),
     }
+    # Its MSELoss is the mean over two texts of 16 numbers; ours is the sum over both.
+    factor = 2 * 16 if name == "distill" else 1
     with tf.GradientTape() as tape:
         tape.watch(given)
         units = tf.math.l2_normalize(given[:, : vectors.shape[1]], axis=-1)
         value = objective.mean_loss(objective.loss_sums({"vectors": units}, batch), *objective.counts(batch))
-    assert float(value) == pytest.approx(float(values[f"{name}_loss"]), rel=1e-5)
-    np.testing.assert_allclose(tape.gradient(value, given), values[f"{name}_gradient"], atol=2e-6)
+    assert float(value) == pytest.approx(factor * float(values[f"{name}_loss"]), rel=1e-5)
+    np.testing.assert_allclose(tape.gradient(value, given), factor * values[f"{name}_gradient"], atol=2e-6)
 
 
 def test_sizes_are_learned_beside_the_whole_vector_and_equal_texts_are_no_negatives():

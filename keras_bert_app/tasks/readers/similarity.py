@@ -17,7 +17,7 @@ from keras_bert_app.tasks.readers.tables import (
     texts_in,
 )
 from keras_bert_app.tasks.task import SIMILARITY, Examples, Task
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, DISTILL, SIMCSE, TRIPLET
 
 # The reader tries these in order if --text_columns is not given. Columns "negative*" follow those of the first rows.
 _COLUMNS = (
@@ -34,10 +34,10 @@ _LABEL, _SCORES = "label", ("score", "similarity")  # names of the column of lab
 # Kind of a table -> (the losses for it, the metric of dev, what its columns are)
 _PAIRS, _SCORED, _LABELLED, _TEXTS = "pairs", "scored", "labelled", "texts"
 _KINDS = {
-    _PAIRS: ((CONTRASTIVE,), "mrr", "a text, its own text, and perhaps negatives"),
+    _PAIRS: ((CONTRASTIVE, DISTILL), "mrr", "a text, its own text, and perhaps negatives"),
     _SCORED: ((COSENT, COSINE), "spearman", "two texts and a score"),
     _LABELLED: ((TRIPLET,), "nearest_label", "a text and a label"),
-    _TEXTS: ((SIMCSE,), None, "one text"),
+    _TEXTS: ((SIMCSE, DISTILL), None, "one text"),
 }
 _LEFT_OUT = "rows with an empty text"
 
@@ -127,7 +127,17 @@ def _settled(run, path):
     if kind is None:
         return run
     losses, _, columns = _KINDS[kind]
-    loss = losses[0] if run.vector_loss == "auto" else run.vector_loss
+    loss = run.vector_loss
+    if loss == "auto":
+        loss = DISTILL if run.teacher else losses[0]
+    if run.teacher and (loss != DISTILL or DISTILL not in losses):
+        raise UserError(
+            f"--teacher={run.teacher}: needs --vector_loss=distill and texts, or texts and their translations, but "
+            f"{path} has {columns} in each row and --vector_loss is {run.vector_loss}; leave out --teacher, or give "
+            "another file"
+        )
+    if loss == DISTILL and not run.teacher:
+        raise UserError("--vector_loss=distill: there is no --teacher to learn from; give a run or a model")
     if loss not in losses:
         raise UserError(
             f"--vector_loss={loss}: {path} has {columns} in each row; give {' or '.join(losses)}, or leave it out"
@@ -142,7 +152,7 @@ def _settled(run, path):
                 "and its own text, or a text and a label"
             )
     run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
-    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin", "mine_negatives"))
+    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin", "vector_sizes", "mine_negatives"))
     return run
 
 
