@@ -22,13 +22,16 @@ def t_sne(vectors: np.ndarray, init: str = "random") -> list[list[float]]:
         list of N [x, y].
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     if np.allclose(vectors, vectors[0], atol=1e-6):
         return np.zeros((len(vectors), 2)).tolist()
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
     if min(vectors.shape) < 2:
         init = "random"  # a plane of principal components needs two numbers in each vector
-    plane = TSNE(metric="cosine", init=init, perplexity=perplexity, random_state=0).fit_transform(vectors)
+    # The threads wait for each other at every step: two of them took three times as long as one on two busy cores.
+    with threadpool_limits(1):
+        plane = TSNE(metric="cosine", init=init, perplexity=perplexity, random_state=0).fit_transform(vectors)
     return np.round(plane, 2).tolist()
 
 

@@ -63,10 +63,12 @@ def draw_vector_map(described: Mapping[str, Any], title: str) -> bytes:
 
 
 def _draw_histograms(axes, described):
-    edges = described["histograms"]["edges"]
-    for axis, model, measured in zip(axes, described["histograms"]["models"], described["measures"], strict=True):
+    edges, models = described["histograms"]["edges"], described["histograms"]["models"]
+    highest = max(share for model in models for shares in model.values() for share in shares)
+    for axis, model, measured in zip(axes, models, described["measures"], strict=True):
         for color, (name, shares) in zip(_SERIES_COLORS, model.items(), strict=False):
             axis.stairs(shares, edges, fill=True, color=color, alpha=0.5, label=name)
+        axis.set_ylim(0, 1.05 * highest)
         axis.set_xlabel("cosine")
         axis.set_ylabel("share of the pairs")
         axis.set_title(f"alignment {measured['alignment']:.3f}, uniformity {measured['uniformity']:.3f}")

@@ -166,7 +166,7 @@ def measures(models: Sequence[ModelVectors], series: Mapping[str, np.ndarray]) -
         cosines, aligned = {}, None
         for name, pairs in series.items():
             one, other = (model.pair_texts[column] for column in pairs.T)
-            cosines[name] = np.sum(one * other, axis=1)
+            cosines[name] = np.clip(np.sum(one * other, axis=1), -1, 1)  # rounding may leave this range
             aligned = alignment(one, other) if aligned is None else aligned
         found.append(
             {"name": model.name, "uniformity": uniformity(model.texts), "alignment": aligned, "cosines": cosines}
