@@ -12,6 +12,7 @@ from keras_bert_app.drawing.vector_map_page import draw_vector_map, vector_map_p
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import own_layout
 from keras_bert_app.vectors import judged_pairs, vector_maps
+from keras_bert_app.vectors.text_embedder import load_embedder
 from keras_bert_app.vectors.vector_maps import ModelVectors
 from tests.cli.conftest import run  # noqa: F401  a fixture
 from tests.cli.test_commands import assert_refused
@@ -190,11 +191,12 @@ LINES = ["a b c", "", "d e f", "ab. h", "a b c", "c b a " * 20, "h d", "e f"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A directory with two models, texts and pairs. Its name has a space."""
+    """A directory with two models, texts, their vectors, and pairs. Its name has a space."""
     directory = tmp_path_factory.mktemp("my maps")
     for name in ("model", "start"):
         own_layout.write(WEIGHTS, str(directory / name))
     (directory / "texts.txt").write_text("".join(f"{line}\n" for line in LINES))
+    np.save(directory / "texts.npy", load_embedder(str(directory / "model"))(LINES))
     (directory / "pairs.tsv").write_text("anchor\tpositive\na b\tab\nd\td e\n")
     (directory / "scored.tsv").write_text("text_a\ttext_b\tscore\na b\tab\t5\nd\td e\t1\n")
     (directory / "labels.tsv").write_text("text\tlabel\na b\t1\nd\t0\n")
@@ -212,7 +214,7 @@ def draw(run, place):  # noqa: F811
     )
 
 
-def test_the_command_draws_two_models_and_prints_their_measures(draw, place, run):  # noqa: F811
+def test_the_command_draws_two_models_and_prints_their_measures(draw, place):
     flags = ("--overwrite", f"--baseline={place}/start", f"--pairs_file={place}/pairs.tsv")
     done = draw(*flags)
     assert done.returncode == 0, done.stderr
@@ -230,16 +232,7 @@ def test_the_command_draws_two_models_and_prints_their_measures(draw, place, run
     row = next(line for line in done.stdout.splitlines() if line.startswith(f"{place}/model"))
     assert f"{second['uniformity']:.4f}" in row and f"{second['alignment']:.4f}" in row
     assert (place / "map.png").read_bytes().startswith(b"\x89PNG")
-    vectors = f"--vectors={place}/texts.npy"
-    embedded = run(
-        "embed",
-        f"--init_checkpoint={place}/model",
-        f"--input_file={place}/texts.txt",
-        f"--output_file={place}/texts.npy",
-        "--overwrite",
-    )
-    assert embedded.returncode == 0, embedded.stderr
-    again = draw("--overwrite", vectors, "--max_points=5", "--projection=pca")
+    again = draw("--overwrite", f"--vectors={place}/texts.npy", "--max_points=5", "--projection=pca")
     assert again.returncode == 0 and "5 of 8 texts" in again.stdout, again.stderr
     data = data_of((place / "map.html").read_text(encoding="utf-8"))
     assert data["texts"] == [LINES[number - 1] for number in data["numbers"]] and len(data["texts"]) == 5
@@ -270,7 +263,7 @@ def test_the_command_draws_two_models_and_prints_their_measures(draw, place, run
         (["surplus"], ["unexpected argument 'surplus'"]),
     ],
 )
-def test_a_wrong_flag_gives_one_line_and_leaves_no_file(draw, place, run, flags, parts):  # noqa: F811
+def test_a_wrong_flag_gives_one_line_and_leaves_no_file(draw, place, flags, parts):
     (place / "empty.txt").touch()
     (place / "one.txt").write_text("a\n")
     (place / "t.html").write_text("a\nb\n")
@@ -279,12 +272,9 @@ def test_a_wrong_flag_gives_one_line_and_leaves_no_file(draw, place, run, flags,
     (place / "map.png").unlink(missing_ok=True)
     np.save(place / "few.npy", np.ones((5, 33), np.float32))
     np.save(place / "small.npy", np.ones((8, 3), np.float32))
-    if any("nan.npy" in flag for flag in flags):
-        embed = ("embed", f"--init_checkpoint={place}/model", f"--input_file={place}/texts.txt")
-        assert run(*embed, f"--output_file={place}/nan.npy", "--overwrite").returncode == 0
-        vectors = np.load(place / "nan.npy")
-        vectors[1] = np.nan
-        np.save(place / "nan.npy", vectors)
+    vectors = np.load(place / "texts.npy")
+    vectors[1] = np.nan
+    np.save(place / "nan.npy", vectors)
     result = draw(*(flag.replace("PLACE_NAME", place.name).replace("PLACE", str(place)) for flag in flags))
     assert_refused(result, *(part.replace("PLACE", str(place)) for part in parts))
     assert not (place / "map.html").exists() and (place / "t.html").read_text() == "a\nb\n"
