@@ -66,7 +66,7 @@ def test_every_block_of_the_page_runs_from_top_to_bottom(directory, monkeypatch)
     np.testing.assert_allclose(
         names["vectors"] @ names["vectors"][0], [1.0, *names["vectors"][1:] @ names["vectors"][0]]
     )
-    assert names["cosines"].shape == (3,) and names["scores"].keys() <= names["results"]["reported"]["metrics"].keys()
+    assert names["cosines"].shape == (3, 1) and names["scores"].keys() <= names["results"]["reported"]["metrics"].keys()
     rows = names["rows"]
     np.testing.assert_array_equal(names["classifier"](rows), names["again"](rows))
     subclassed = names["Classifier"](names["encoder"])
@@ -94,6 +94,7 @@ def test_vectors_are_the_mean_of_the_states_of_the_pieces(directory):
         (lambda at: keras_bert_app.load_pretrained(at / "runs/mine", allow_missing="head"), "^allow_missing=head is"),
         (lambda at: keras_bert_app.load_embedder(at / "runs/mine", pooling="sum"), "^pooling=sum is not known"),
         (lambda at: keras_bert_app.load_embedder(at / "runs/mine", layer=7), "^layer=7: this model has layers 1 to 1"),
+        (lambda at: keras_bert_app.load_embedder(at / "runs/mine", polling="cls"), "^polling is not an .*'pooling'"),
         (lambda at: keras_bert_app.load_embedder(at / "runs/mine")([]), "^there are no texts"),
         (lambda at: keras_bert_app.finetune(at / "x", "cola", at), "^init_checkpoint is missing; .* config and vocab_"),
         (lambda at: keras_bert_app.finetune(at / "x", data_dir=at), "^task is missing; list_tasks names all"),

@@ -7,8 +7,11 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.prompts import NO_PROMPTS, ROLES
 from keras_bert_app.config.text_to_text_options import ROWS_MULTIPLE
 from keras_bert_app.errors import NotFinite, UserError
+from keras_bert_app.interop import hub
+from keras_bert_app.interop.huggingface import sentence_transformers_files
 from keras_bert_app.modeling.task_head import Head, without_cls
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.runs import seeds
@@ -25,7 +28,7 @@ from keras_bert_app.tasks import (
     transfer,
     vector_start,
 )
-from keras_bert_app.tasks.families import sequences, tagging
+from keras_bert_app.tasks.families import sequences, tagging, text_vectors
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -157,7 +160,7 @@ def make_start(
 
 def _resolved(data, run):
     num_batches = batch_plans.num_batches(data.train, run)
-    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches)]
+    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches), *_left_prompts(run)]
     run = run.resolved(num_batches)
     if run.mine_negatives and not run.train_minutes and run.num_train_steps <= run.mine_after * num_batches:
         raise UserError(
@@ -176,6 +179,27 @@ def _small_batches(train, run, num_batches):
     return [
         f"warning: a batch has {mean:.1f} examples in the mean, and not {run.global_batch_size}, because texts repeat "
         "and equal texts never meet in a batch"
+    ]
+
+
+def _left_prompts(run):
+    """[] or a warning that the model to start from has prompts and the run has none."""
+    path = run.init_checkpoint
+    if registry.find(run.task).family is not text_vectors or run.prompts.named or not path or hub.is_handle(path):
+        return []
+    options = seeds.configuration(path).get(FinetuningConfig.KEY)
+    try:
+        steps = sentence_transformers_files.read(path)
+    except UserError:  # the weights of the folder can start a run, whatever its further steps are
+        steps = None
+    prompts = steps.prompts if steps else NO_PROMPTS
+    if isinstance(options, dict):
+        prompts = prompts.changed(*(str(options.get(f"{role}_prompt") or "") for role in ROLES))
+    if not prompts.named:
+        return []
+    return [
+        f"warning: {path} has {prompts.words()}, and this run has none; give --query_prompt and --document_prompt to "
+        "keep them"
     ]
 
 

@@ -87,7 +87,7 @@ def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, 
             f"{name}: has {len(vectors):,} vectors, but the corpus has {count:,} texts; embed the corpus again"
         )
     embedded, _ = embed(list(taken.values()))
-    prompts = getattr(embed, "prompts", None)  # not an Embedder: a function
+    prompts = getattr(embed, "prompts", None)  # a plain function has none
     advice = "embed this corpus with this model" + (" and --prompt=document" if prompts and prompts.named else "")
     size = compact_vectors.size_of(vectors)
     if embedded.shape[1] != size:

@@ -185,9 +185,9 @@ class TextEmbedder:
     @property
     def mteb_model_meta(self) -> Any:
         """The description of the model that mteb's runner asks for; None if no mteb is loaded."""
-        mteb = sys.modules.get("mteb")  # the caller's; this package does not need it
+        models = sys.modules.get("mteb.models")  # the caller's; this package does not need it
         name = "/".join(["keras_bert_app", os.path.basename(os.path.normpath(self._name)) or "model"])
-        return mteb and mteb.ModelMeta.create_empty({"name": name, "revision": "local"})
+        return models and models.ModelMeta.create_empty({"name": name, "revision": "local"})
 
     def _prompt_of(self, prompt_name, prompt_type, task_metadata):
         """The prompt that the arguments name, or None if they name none."""

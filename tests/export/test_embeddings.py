@@ -123,6 +123,25 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
     }
 
 
+@pytest.mark.parametrize("name", ["new", "old"])
+def test_vectors_are_those_of_sentence_transformers_with_each_prompt(golden, name):
+    lines = []
+    module, _ = sentence_vectors.embedding_module(str(golden / "sentence_transformers" / name), log=lines.append)
+    with np.load(golden / "sentence_transformers" / "vectors.npz") as stored:
+        texts = [text.encode() for text in stored["texts"]]
+        theirs = {role: stored[f"{name}/{role}" if role else name] for role in ("", "query", "document")}
+    embed = embedding.embedder_of_module(module)
+    for role, expected in theirs.items():
+        vectors, _ = (embedding.for_role(embed, role) if role else embed)(texts)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        outputs = module.exported[role or "serving_default"](tf.constant(texts))
+        np.testing.assert_allclose(outputs["embedding"], expected, atol=1e-5)
+    assert np.abs(theirs["query"] - theirs["document"]).max() > 0.1
+    assert "query 'query: '" in lines[-1] and "document 'text a: '" in lines[-1]
+    assert ("by default document" in lines[-1]) == (name == "old")
+    assert ("its similarity function is dot, but search" in lines[-1]) == (name == "old")
+
+
 def test_flags_override_the_files_of_a_folder_and_the_line_says_so(folder, states):
     lines = []
     module, _ = sentence_vectors.embedding_module(str(folder), Pooling("cls", -2, normalize=False), lines.append)

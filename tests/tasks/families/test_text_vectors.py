@@ -1,5 +1,6 @@
 """Sentence vectors: what the columns of a table mean, what vectors answer, and a whole run with its export."""
 
+import dataclasses
 import json
 import shutil
 
@@ -18,7 +19,7 @@ from keras_bert_app.tasks import batch_plans, finetuning_start, registry
 from keras_bert_app.tasks.families import text_vectors, vector_answers
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
-from keras_bert_app.vectors.embedding import Embedder
+from keras_bert_app.vectors.embedding import Embedder, embedder_of_module, for_role
 from tests.cli.conftest import run as run_command  # noqa: F401  a fixture
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
 from tests.training.conftest import two_replicas
@@ -194,6 +195,49 @@ def tokenizer_of_words():
     return tokenizer_of(VOCABULARY, CONFIG)
 
 
+def test_the_first_text_gets_the_prompt_of_queries_and_the_others_that_of_documents():
+    tokenizer, prompts = tokenizer_of_words(), {"query_prompt": "so ", "document_prompt": "very a "}
+    examples = [Example("", ("day", "fine", "grim"), None, "t.tsv:1"), Example("", ("warm", "", ""), None, "t.tsv:2")]
+    run = FinetuningConfig(task="similarity", vector_loss="contrastive", max_seq_length=8, **prompts)
+    written = [["so day", "very a fine", "very a grim"], ["so warm", "very a", "very a"]]
+    for has_labels in (True, False):
+        features = text_vectors.featurize(TASK, examples, tokenizer, run, (), has_labels)
+        assert rows_of(features) == [ids for texts in written for ids in tokenizer.tokenize(texts).to_list()]
+    assert features.notes == ["1 of 2 have a text without a word piece, the first t.tsv:2"]
+    alone = [Example("", ("day",), label, "t.tsv:1") for label in (None, "x")]  # SimCSE has its text twice
+    run = dataclasses.replace(run, vector_loss="simcse")
+    features = text_vectors.featurize(TASK, alone, tokenizer, run, ())
+    assert rows_of(features) == tokenizer.tokenize(["very a day"] * 3).to_list()
+    run = dataclasses.replace(run, document_prompt="a " * 6)
+    with pytest.raises(
+        UserError, match="--document_prompt: has 6 tokens, which leaves no room for a text in --max_seq"
+    ):
+        text_vectors.featurize(TASK, alone, tokenizer, run, ())
+
+
+def test_a_start_with_prompts_is_named_if_the_run_has_none(golden, finished):
+    folder = str(golden / "sentence_transformers" / "new")
+    for path, words in ((folder, "query 'query: '"), (finished[0], "query 'so ', document 'very a '")):
+        run = FinetuningConfig(task="similarity", init_checkpoint=path)
+        (line,) = finetuning_start._left_prompts(run)
+        assert f"warning: {path} has prompts " in line and words in line and "give --query_prompt and" in line
+        assert finetuning_start._left_prompts(dataclasses.replace(run, document_prompt="a ")) == []
+    assert finetuning_start._left_prompts(FinetuningConfig(task="cola", init_checkpoint=folder)) == []
+    path = str(golden / "huggingface_files" / "encoder")
+    assert finetuning_start._left_prompts(FinetuningConfig(task="similarity", init_checkpoint=path)) == []
+
+
+def test_other_tasks_refuse_prompts():
+    run = FinetuningConfig(task="cola", query_prompt="a ")
+    with pytest.raises(UserError, match="--query_prompt=a : task cola does not read it; leave it out"):
+        registry.find("cola").check_options(run)
+
+
+def rows_of(features):
+    """The pieces of each row, without special pieces."""
+    return [ids.tolist()[1:-1] for ids in np.split(features.token_ids, features.row_splits[1:-1])]
+
+
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
     """The directory of a model with random weights."""
@@ -226,6 +270,8 @@ def finished(tmp_path_factory, pretrained):
         "keep_checkpoints": 9,
         "gradient_accumulation_steps": 2,
         "vector_sizes": ("8", "22"),
+        "query_prompt": "so ",
+        "document_prompt": "very a ",
         "bias_correction": True,
         "learning_rate": 1e-2,
         "jit_compile": "none",
@@ -262,11 +308,16 @@ def test_the_vectors_of_an_export_are_those_of_the_run(finished):
     expected = np.concatenate(run.logits(examples))
     lines = []
     module, _ = embedding_module(workdir, log=lines.append)
-    vectors, _ = Embedder(module.exported)([text.encode() for pair in PAIRS[:5] for text in pair])
-    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    embed = embedder_of_module(module)
+    for place, role in enumerate(("query", "document")):
+        vectors, _ = for_role(embed, role)([pair[place].encode() for pair in PAIRS[:5]])
+        np.testing.assert_allclose(vectors, expected[place::2], atol=1e-6)
+        texts = [{"query": "so ", "document": "very a "}[role] + pair[place] for pair in PAIRS[:5]]
+        np.testing.assert_allclose(embed([text.encode() for text in texts])[0], vectors, atol=1e-6)
+    assert np.abs(embed([PAIRS[0][0].encode()])[0] - expected[0]).max() > 0.01
     assert any("of length 1" in line and "as config.json say" in line for line in lines)
     module, _ = embedding_module(workdir, Pooling(vector_size=8))
-    shorter, _ = Embedder(module.exported)([PAIRS[0][0].encode()])
+    shorter, _ = for_role(embedder_of_module(module), "query")([PAIRS[0][0].encode()])
     cut = expected[0, :8] / np.linalg.norm(expected[0, :8])
     np.testing.assert_allclose(shorter[0], cut, atol=1e-6)
     with pytest.raises(UserError, match="--vector_size=23: the vectors of .* have 22 numbers; give 1 to 22"):
@@ -307,7 +358,7 @@ def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_run(finished
     output = str(tmp_path / "a folder")
     done = run_command("convert", f"--input={finished[0]}", "--to=sentence_transformers", f"--output={output}")
     assert done.returncode == 0, done.stderr
-    assert "modules.json: mean of the last layer, of length 1" in done.stdout
+    assert "modules.json: mean of the last layer, of length 1; prompts query 'so ', document 'very a '" in done.stdout
     texts = [text.encode() for pair in PAIRS[:4] for text in pair]
     (expected, _), (vectors, _) = (
         Embedder(embedding_module(path)[0].exported)(texts) for path in (finished[0], output)
