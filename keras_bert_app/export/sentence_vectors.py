@@ -145,18 +145,19 @@ class EmbeddingModule(tf.Module):
         of_texts = {"serving_default": embed_after(prompts.default), **of_roles}
         of_texts |= {"num_tokens": num_tokens, "tokenize": rows_of_ids}
         self.exported = {**of_texts, "ids": ids}
-        examples = {
-            **{name: {"text": [_EXAMPLE]} for name in of_texts},
-            "ids": example_row(encoder.config, [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]),
-        }
-        self.about = AboutEmbeddings(
-            "embeddings",
-            examples,
-            max_seq_length=how.max_seq_length,
-            how=how,
-            prompts=dict(prompts.texts),
-            default_prompt_name=prompts.default_name,
-        )
+        ids_row = example_row(encoder.config, [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id])
+        self.about = _about(how, prompts, {**{name: {"text": [_EXAMPLE]} for name in of_texts}, "ids": ids_row})
+
+
+def _about(how, prompts, examples):
+    return AboutEmbeddings(
+        "embeddings",
+        examples,
+        max_seq_length=how.max_seq_length,
+        how=how,
+        prompts=dict(prompts.texts),
+        default_prompt_name=prompts.default_name,
+    )
 
 
 def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], None] = lambda line: None) -> tuple:
@@ -184,20 +185,10 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt there")
     if own:
         sentence_transformers_files.check_case(own, weights.config.do_lower_case, weights.origin)
-    positions, num_layers = weights.config.max_position_embeddings, weights.config.num_hidden_layers
+    num_layers, positions = weights.config.num_hidden_layers, weights.config.max_position_embeddings
     given, prompts = how, (own.prompts if own else NO_PROMPTS).changed(how.query_prompt, how.document_prompt)
     how = _settled(how, own, positions, prompts)
-    if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
-        raise UserError(
-            f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
-            f"{positions}, or 0 for all of them"
-        )
-    size = (2 if how.pooling in ("mean_max", "cls_mean") else 1) * weights.config.hidden_size
-    if not 0 <= how.vector_size <= size:
-        raise UserError(
-            f"--vector_size={how.vector_size}: the vectors of {weights.origin} have {size} numbers; give 1 to "
-            f"{size}, or 0 for all of them"
-        )
+    _check_sizes(how, weights)
     layers, architecture = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture
     if architecture != "bert" and "cls" in how.pooling.split("_"):
         does_not_see = "sees no text" if weights.config.is_causal else "does not see the text from left to right"
@@ -220,6 +211,22 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     _check_room(tokenizer, prompts, how.max_seq_length)
     log(_choice_line(how, given, own, num_layers, prompts))
     return EmbeddingModule(model.encoder, tokenizer, how, layers, prompts=prompts), weights
+
+
+def _check_sizes(how, weights):
+    """Raises UserError if the model has no rows or no vectors of these sizes."""
+    positions = weights.config.max_position_embeddings
+    if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
+        raise UserError(
+            f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
+            f"{positions}, or 0 for all of them"
+        )
+    size = (2 if how.pooling in ("mean_max", "cls_mean") else 1) * weights.config.hidden_size
+    if not 0 <= how.vector_size <= size:
+        raise UserError(
+            f"--vector_size={how.vector_size}: the vectors of {weights.origin} have {size} numbers; give 1 to "
+            f"{size}, or 0 for all of them"
+        )
 
 
 def _check_room(tokenizer, prompts, max_seq_length):
