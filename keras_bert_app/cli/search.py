@@ -82,7 +82,7 @@ def main(queries: list[str]) -> None:
                 if reranker:
                     nearest_texts = found_texts.reranked(reranker, query, nearest_texts, _TOP_K.value)
                 sys.stdout.write(show(query, nearest_texts, measure))
-            sys.stdout.flush()
+                sys.stdout.flush()
             if truncated.any():
                 print(
                     f"{truncated.sum():,} queries had more tokens than the model reads; their ends were left out",

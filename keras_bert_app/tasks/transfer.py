@@ -182,9 +182,9 @@ def in_units_of(head: TaskHead, data: Data, begun: dict | None = None) -> TaskHe
         units = {name: begun["head"][name] for name in ("scale", "offset")}
     elif data.task.kind == RERANK:
         values = data.known_labels()
-        if values.ndim > 1:  # lists
+        if values.ndim > 1 or np.all((values == 0) | (values == 1)):  # lists, or right and wrong documents
             return head
-        units = {"scale": float(np.ptp(values)), "offset": float(values.min())}
+        units = {"scale": float(np.ptp(values)) or 1.0, "offset": float(values.min())}
     else:
         values = data.known_labels().astype(np.float64)
         units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}

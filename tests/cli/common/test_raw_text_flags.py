@@ -34,6 +34,12 @@ def test_texts_pairs_questions_and_choices_come_from_flags(rows):
         {"question": "q", "context": "c"},
         {"question": "r", "context": "c"},
     ]
+    documents = ("--query=q", "--document=d", "--document=e")
+    assert rows(("query", "document"), *documents) == [
+        {"query": "q", "document": "d"},
+        {"query": "q", "document": "e"},
+    ]
+    assert rows(("query", "document"), *documents, "--query=r")[1] == {"query": "r", "document": "e"}
     choices = ("--context=c", "--choice=x", "--choice=y")
     assert rows(("context", "choices"), *choices) == [{"context": "c", "choices": ["x", "y"]}]
     assert rows(("context", "question", "choices"), *choices, "--question=q") == [
@@ -57,6 +63,8 @@ def test_each_line_of_a_plain_file_is_an_example_with_tabs_between_its_texts(row
     [
         (("text_a", "text_b"), ["--text=a"], "--text_pair is missing: this model takes --text and --text_pair"),
         (("text_a", "text_b"), ["--text=a", "--text=b", "--text_pair=c"], "--text 2 times, --text_pair 1 times"),
+        (("query", "document"), ["--query=a"], "--document is missing: this model takes --query and --document"),
+        (("query", "document"), ["--query=a"] * 2 + ["--document=b"], "--query 2 times, --document 1 times"),
         (("text",), ["--question=a"], "--text is missing: this model takes --text"),
         (("context", "choices"), ["--context=a", "--context=b", "--choice=x"], "--context was given 2 times"),
         (("text_a", "text_b"), ["--text_file={}"], ":1: has 1 column; expected text_a, text_b, with tabs between them"),

@@ -12,8 +12,8 @@ from keras_bert_app.tasks import dev_halves, registry
 from keras_bert_app.tasks.families import ranking_scores, reranking
 from keras_bert_app.tasks.families.reranking import Example
 from keras_bert_app.tasks.readers import rerank
-from keras_bert_app.tasks.scoring import FinetunedRun
-from tests.tasks.conftest import BAD, FILLERS, GOOD, run_on
+from keras_bert_app.tasks.scoring import FinetunedRun, best_weights
+from tests.tasks.conftest import BAD, FILLERS, GOOD, at_start, run_on, weights_of
 from tests.tasks.texts import rows_of, tokenizer
 
 TASK = registry.find("rerank")
@@ -293,4 +293,19 @@ def test_predictions_are_ranked_and_in_the_units_of_the_file(finished, tmp_path)
     _, examples, _, predictions = run.evaluate(run.task.path(run.run.data_dir, "dev"))
     assert len(examples) == len(predictions) == 32
     lines = reranking.mistakes(run.task, examples, [{"scores": [-s for s in p["scores"]]} for p in predictions], 2)
-    assert [line["rank"] for line in lines] == [4, 4] and lines[0]["ndcg@10"] < 0.5
+    assert [line["rank"] for line in lines] == [4, 4] and lines[0]["ndcg@10"] < (0.8 if kind == "graded" else 0.5)
+
+
+def test_a_run_begins_with_a_run_on_other_texts_or_with_another_reranker(three_seeds, tmp_path):
+    rows = table("graded", 8, 1)
+    data, first, other = write(tmp_path, train=rows, dev=rows), str(tmp_path / "first"), str(three_seeds / "seed-3")
+    run_on(first, data, **{**SETTINGS, "num_train_steps": 1, "pooling": "cls"})
+    wanted = {**SETTINGS, "data_dir": data, "pooling": "cls"}
+    weights, output = at_start(tmp_path / "kept", {**wanted, "init_checkpoint": first})
+    assert "kept: the output layer, of the same kind" in output
+    for path, tensor in weights_of(best_weights(first)).items():
+        np.testing.assert_allclose(weights[path], tensor, atol=1e-6)
+    weights, output = at_start(tmp_path / "new", {**wanted, "init_checkpoint": other})
+    assert "left out: the output layer, of task classification" in output
+    path = "encoder/embeddings/word_embeddings"
+    np.testing.assert_array_equal(weights[path], weights_of(best_weights(other))[path])
