@@ -146,13 +146,17 @@ def test_a_fault_of_the_disk_leaves_no_index(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_numbers_that_are_not_finite_are_named_by_their_row(tmp_path):
-    vectors = clustered(5500)
-    vectors[5000, 3] = np.nan
-    with pytest.raises(UserError, match="vector 5,001 holds numbers that are not finite"):
+def test_numbers_that_are_not_finite_are_named_by_their_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(approximate_index, "_ROWS_AT_A_TIME", 20)
+    vectors = clustered(60)
+    index = built(vectors, "hnsw", tmp_path / "x.faiss")
+    vectors[50, 3] = np.nan
+    with pytest.raises(UserError, match="vector 51 holds numbers that are not finite"):
         approximate_index.add(approximate_index.new_index(vectors, "hnsw"), vectors)
-    with pytest.raises(UserError, match="vector 5,001 holds numbers that are not finite"):
+    with pytest.raises(UserError, match="vector 51 holds numbers that are not finite"):
         approximate_index.new_index(vectors, "ivf")
+    with pytest.raises(UserError, match="the vector of query 51 holds numbers that are not finite"):
+        index.search(vectors, 3)
 
 
 def test_the_measurement_counts_equal_vectors_the_same(tmp_path):

@@ -28,15 +28,13 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     """
     check_queries(queries)
     k = min(k, len(vectors))
-    scaled, norms = _measured(queries)
-    units = scaled / norms[:, None]
+    units = unit_rows(queries, slice(None))
     # The error of a product in float32 is below (D + a few) * 2^-24. Rows within the error are compared exactly.
     margin = (units.shape[1] + 16) * 2.0**-23
     best, rows = np.full((len(units), k), -np.inf, np.float32), np.full((len(units), k), -1, np.int64)
     at_a_time = max(1, BLOCK_BYTES // (4 * max(units.shape)))
     for start in range(0, len(vectors), at_a_time):
-        block = _checked(vectors, slice(start, start + at_a_time))
-        scaled, norms = _measured(block)
+        block, scaled, norms = _measured(vectors, slice(start, start + at_a_time))
         cosines = units @ scaled.T
         cosines /= norms
         kth = tf.math.top_k(cosines, min(k, len(block))).values.numpy()[:, -1]
@@ -60,8 +58,9 @@ def check_queries(queries: np.ndarray) -> None:
     Raises:
         UserError: a vector holds an infinite number or NaN.
     """
-    if not np.isfinite(queries).all():
-        bad = int(np.argmin(np.isfinite(queries).all(axis=1)))
+    finite = np.isfinite(queries).all(axis=1)
+    if not finite.all():
+        bad = int(np.argmin(finite))
         raise UserError(f"the vector of query {bad + 1:,} holds numbers that are not finite; take another model")
 
 
@@ -99,30 +98,24 @@ def unit_rows(vectors: np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
     Raises:
         UserError: a vector holds an infinite number or NaN.
     """
-    scaled, norms = _measured(_checked(vectors, rows))
+    _, scaled, norms = _measured(vectors, rows)
     return scaled / norms[:, None]
 
 
-def _checked(vectors, rows):
-    with np.errstate(over="ignore"):  # a float64 may become an infinite float32, which the check names
-        block = np.asarray(vectors[rows], np.float32)
-    finite = np.isfinite(block).all(axis=1)
-    if not finite.all():
-        numbers = range(*rows.indices(len(vectors))) if isinstance(rows, slice) else rows
-        bad = numbers[int(np.argmin(finite))]
-        raise UserError(f"vector {bad + 1:,} holds numbers that are not finite; embed the texts again")
-    return block
-
-
-def _measured(vectors):
-    """Returns vectors and their norms, 1 for vectors of zeros. It scales vectors whose squares float32 cannot hold."""
-    vectors = np.asarray(vectors, np.float32)
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("nd,nd->n", vectors, vectors)
-    odd = ~((squares > _LEAST_SQUARE) & (squares < _MOST_SQUARE))
-    if odd.any():
-        largest = np.abs(vectors[odd]).max(axis=1, keepdims=True)
-        vectors = vectors.copy()
-        vectors[odd] /= np.where(largest > 0, largest, 1)
-        squares[odd] = np.einsum("nd,nd->n", vectors[odd], vectors[odd])
-    return vectors, np.sqrt(np.where(squares > 0, squares, 1))
+def _measured(vectors, rows):
+    """Returns float32 rows [B, D], the same scaled so that float32 can hold their squares, and their norms or 1."""
+    with np.errstate(over="ignore", under="ignore"):  # a float64 may become infinite, which the check below names
+        block = scaled = np.asarray(vectors[rows], np.float32)
+        squares = np.einsum("nd,nd->n", block, block)
+    odd = np.flatnonzero(~((squares > _LEAST_SQUARE) & (squares < _MOST_SQUARE)))
+    if odd.size:
+        finite = np.isfinite(block[odd]).all(axis=1)
+        if not finite.all():
+            numbers = range(*rows.indices(len(vectors))) if isinstance(rows, slice) else rows
+            bad = numbers[odd[np.argmin(finite)]]
+            raise UserError(f"vector {bad + 1:,} holds numbers that are not finite; embed the texts again")
+        largest = np.abs(block[odd]).max(axis=1, keepdims=True)
+        scaled = block.copy()
+        scaled[odd] /= np.where(largest > 0, largest, 1)
+        squares[odd] = np.einsum("nd,nd->n", scaled[odd], scaled[odd])
+    return block, scaled, np.sqrt(np.where(squares > 0, squares, 1))
