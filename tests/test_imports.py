@@ -107,11 +107,11 @@ LAYERS = [
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batch_plans batches context_lstm dev_evaluation dev_halves features finetune finetuning_start "
-            "hard_negatives initial_weights intervals keyword_start labelled_data lengths metrics mined_epochs "
-            "mlm_tuning objectives predicting pruned_runs ranking_objective registry result_lines results run_plan "
-            "sampling scheduled_sampling scoring search_scores split_files task transfer vector_losses "
-            "vector_objective vector_start vector_teachers"
+            "batch_plans batches context_lstm denoising_objective dev_evaluation dev_halves features finetune "
+            "finetuning_start hard_negatives initial_weights intervals keyword_start labelled_data lengths metrics "
+            "mined_epochs mlm_tuning objectives predicting pruned_runs ranking_objective registry result_lines "
+            "results run_plan sampling scheduled_sampling scoring search_scores split_files task transfer "
+            "vector_losses vector_objective vector_start vector_teachers"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering ranking_scores reranking "

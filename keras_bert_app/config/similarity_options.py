@@ -8,8 +8,8 @@ from keras_bert_app.config.text_to_text_options import TextToTextOptions
 from keras_bert_app.config.training_config import field
 from keras_bert_app.errors import UserError
 
-VECTOR_LOSSES = ("auto", "contrastive", "cosent", "cosine", "triplet", "simcse", "distill")
-_SIZED_LOSSES = tuple(loss for loss in VECTOR_LOSSES if loss != "distill")
+VECTOR_LOSSES = ("auto", "contrastive", "cosent", "cosine", "triplet", "simcse", "tsdae", "distill")
+_SIZED_LOSSES = tuple(loss for loss in VECTOR_LOSSES if loss not in ("tsdae", "distill"))
 SIMILARITY_METRICS = ("auto", "spearman", "mrr", "nearest_label")
 
 
@@ -25,8 +25,9 @@ class SimilarityOptions(TextToTextOptions):
         "auto",
         "Loss of sentence vectors. auto: the columns of the training file decide. contrastive: a text and its own text "
         "among all texts of the batch (InfoNCE); cosent or cosine: two texts with a score; triplet: texts with labels; "
-        "simcse: each text twice, with different dropout; distill: a text, or a text and its translation, with the "
-        "vector that --teacher gives the first text.",
+        "simcse: each text twice, with different dropout; tsdae: a decoder rebuilds each text from the "
+        "vector of the text with words deleted; distill: a text, or a text and its translation, with the vector that "
+        "--teacher gives the first text.",
         choices=VECTOR_LOSSES,
     )
     vector_temperature: float = field(
@@ -37,6 +38,9 @@ class SimilarityOptions(TextToTextOptions):
     )
     triplet_margin: float = field(
         0.5, "With --vector_loss=triplet: least difference of the two distances, of vectors of length 1.", minimum=0.0
+    )
+    deletion_ratio: float = field(
+        0.6, "With --vector_loss=tsdae: the probability that a word is deleted.", minimum=0.0, below=1.0
     )
     vector_sizes: tuple = field(
         (),
@@ -81,6 +85,7 @@ class SimilarityOptions(TextToTextOptions):
         "vector_temperature": ("vector_loss", ("auto", "contrastive", "cosent", "simcse")),
         "symmetric_loss": ("vector_loss", ("auto", "contrastive", "simcse")),
         "triplet_margin": ("vector_loss", ("auto", "triplet")),
+        "deletion_ratio": ("vector_loss", ("auto", "tsdae")),
         "vector_sizes": ("vector_loss", _SIZED_LOSSES),
         "mine_negatives": ("vector_loss", ("auto", "contrastive")),
         **dict.fromkeys(("mine_range", "mine_margin", "mine_after"), ("mine_negatives", ())),

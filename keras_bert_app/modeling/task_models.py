@@ -53,6 +53,7 @@ def make_task_model(
     encoder_has_dropout: bool = True,
     passes: int = 1,
     has_language_model: bool = False,
+    has_decoder: bool = False,
 ) -> BertTaskModel | TextToTextModel | VectorModel:
     """Makes the model of a task with random weights.
 
@@ -64,9 +65,10 @@ def make_task_model(
         encoder_has_dropout: bool. False for an encoder that is not trained.
         passes: int. How many times a training batch passes through a BertTaskModel.
         has_language_model: bool. Whether a BertTaskModel also predicts the next pieces.
+        has_decoder: bool. Whether a VectorModel has a decoder that rebuilds texts.
     """
     if isinstance(head, Decoder):
         return TextToTextModel(config, head, seed, dtype, encoder_has_dropout)
     if isinstance(head, VectorHead):
-        return VectorModel(config, head, seed, dtype, encoder_has_dropout)
+        return VectorModel(config, head, seed, dtype, encoder_has_dropout, has_decoder)
     return BertTaskModel(config, head, seed, dtype, encoder_has_dropout, passes, has_language_model)

@@ -5,10 +5,13 @@ import dataclasses
 import keras
 
 from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.architectures import make_encoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.heads import MaskedLMHead
 from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.task_model import pooled
+from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, decoder_stem
 
 VECTORS = "vectors"
 
@@ -40,20 +43,24 @@ class VectorModel(Configured, keras.Model):
         seed: int. The seed of the initial weights.
         dtype: str. Keras type policy. The vectors are always float32.
         encoder_has_dropout: bool. False for an encoder that is not trained.
+        has_decoder: bool. Whether a decoder with the weights of the encoder's layers also rebuilds a text from its
+            vector, for training (Wang et al. 2021, TSDAE). Its attention to the vector has weights of its own.
         name: str. The name of the Keras model.
 
     Call arguments:
         inputs: dict with the encoder's inputs, such as input_word_ids, input_mask, input_type_ids, int32 [B, G, S] for
-            G texts of each example. A text with a mask of zeros is absent.
+            G texts of each example. A text with a mask of zeros is absent. With a decoder and G = 1 it may have
+            target_word_ids, int32 [B, T + 1]: [CLS], the pieces that the decoder learns to write, [SEP], then zeros.
         dropout_seed: int [2] for training with dropout, or None for inference.
         execution: Execution. How ops are executed.
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
 
     Returns:
-        dict: vectors, float32 [B, G, H] of length 1. The vector of an absent text has no meaning.
+        dict: vectors, float32 [B, G, H] of length 1. The vector of an absent text has no meaning. With target_word_ids
+        also logits, float32 [B, T, V], which predict the pieces target_word_ids[:, 1:].
     """
 
-    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout")
+    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout", "has_decoder")
 
     def __init__(
         self,
@@ -62,12 +69,26 @@ class VectorModel(Configured, keras.Model):
         seed: int = 0,
         dtype: str = "float32",
         encoder_has_dropout: bool = True,
+        has_decoder: bool = False,
         name: str = "vector_model",
     ):
         super().__init__(name=name, dtype=dtype)
         self.config, self.head, self.seed, self.encoder_has_dropout = config, head, seed, encoder_has_dropout
-        self.has_dropout = config.has_dropout and encoder_has_dropout
+        self.has_decoder = has_decoder
+        # Words are deleted with the seed of dropout, so a model with a decoder always needs one.
+        self.has_dropout = config.has_dropout and encoder_has_dropout or has_decoder
         self.encoder = make_encoder(config, seed=seed, dtype=dtype, has_pooler=False)
+        self.decoder = self.output_head = None
+        if has_decoder:
+            self.decoder = TransformerDecoder(
+                config,
+                f"{seed}/decoder",
+                dtype=dtype,
+                embeddings=self.encoder.embeddings,
+                shared_layers=self.encoder.transformer_layers,
+            )
+            self.output_head = MaskedLMHead(config, seed, dtype=dtype, name="masked_lm")
+            self.output_head.build()
         self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
@@ -76,7 +97,7 @@ class VectorModel(Configured, keras.Model):
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of the model's parts. See interop.weights.part_of."""
-        return ("encoder",)
+        return ("encoder", *(("decoder", "masked_lm") if self.has_decoder else ()))
 
     def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN, training: bool | None = None):
         ops = keras.ops
@@ -95,4 +116,24 @@ class VectorModel(Configured, keras.Model):
         states = ops.cast(outputs["sequence_output"], "float32")
         vectors = pooled(states, mask, pooling)
         lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-24))
-        return {"vectors": ops.reshape(vectors / lengths, (-1, group_size, self.config.hidden_size))}
+        vectors = vectors / lengths
+        outputs = {"vectors": ops.reshape(vectors, (-1, group_size, self.config.hidden_size))}
+        if self.has_decoder and "target_word_ids" in inputs:
+            outputs["logits"] = self._logits(vectors, inputs["target_word_ids"][:, :-1], dropout_seed, execution)
+        return outputs
+
+    def _logits(self, vectors, target_ids, dropout_seed, execution):
+        """The logits of the pieces after target_ids [B, T], from vectors [B, H] of length 1."""
+        ops = keras.ops
+        # The decoder reads the vector as a state, whose numbers have the size of those of other states. The state stands
+        # twice, which changes nothing, because Keras warns of attention to a single one.
+        state = ops.cast(ops.expand_dims(vectors, 1) * self.config.hidden_size**0.5, self.compute_dtype)
+        x, _ = self.decoder(
+            target_ids,
+            ops.cast(target_ids > 0, "int32"),
+            ops.repeat(state, 2, axis=1),
+            ops.ones_like(target_ids[:, :2]),
+            decoder_stem(dropout_seed),
+            execution=execution,
+        )
+        return self.output_head(x, backend.tensor(self.decoder.word_table), execution=execution)

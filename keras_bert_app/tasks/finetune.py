@@ -125,6 +125,7 @@ def _make_model(start):
         encoder_has_dropout=run.freeze_layers >= 0,
         passes=2 if run.consistency_weight else 1,
         has_language_model=bool(run.language_model_weight),
+        has_decoder=run.vector_loss == "tsdae",
     )
     transfer.begin_with_label_shares(model, start.data.data)
     initialization.begin_with_characters(model, start.tokenizer)

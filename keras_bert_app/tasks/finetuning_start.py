@@ -287,6 +287,11 @@ def _head(existing, data, run, tokenizer, context_units, model_config):
             f"encoder; give at most {num_layers - 1}"
         )
     if model_config.architecture != "bert":
+        if run.vector_loss == "tsdae":
+            raise UserError(
+                f"--vector_loss=tsdae: its decoder has the layers of a bert, but the model is a "
+                f"{model_config.architecture}; give a bert, or --vector_loss=simcse"
+            )
         if data.task.kind == TEXT_TO_TEXT:
             raise UserError(
                 f"--task={run.task}: needs an encoder that reads both sides, but the model is a "

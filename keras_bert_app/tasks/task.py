@@ -56,6 +56,7 @@ SIMILARITY_FIELDS = (
     "vector_temperature",
     "symmetric_loss",
     "triplet_margin",
+    "deletion_ratio",
     "vector_sizes",
     "mine_negatives",
     "mine_range",

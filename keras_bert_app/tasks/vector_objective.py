@@ -9,6 +9,7 @@ from keras_bert_app.tasks import vector_losses
 
 CONTRASTIVE, COSENT, COSINE, TRIPLET, SIMCSE = "contrastive", "cosent", "cosine", "triplet", "simcse"
 DISTILL = "distill"
+TSDAE = "tsdae"  # the loss of tasks.denoising_objective
 _MEANINGS = {
     CONTRASTIVE: "each text finds its own text among all texts of the batch",
     SIMCSE: "each text finds itself after other dropout among all texts of the batch",

@@ -109,8 +109,8 @@ FINETUNE = GroupedFlags(
         _group(
             "similarity",
             "vectors of texts",
-            "vector_loss vector_temperature symmetric_loss triplet_margin vector_sizes mine_negatives mine_range "
-            "mine_margin mine_after similarity_metric query_prompt document_prompt",
+            "vector_loss vector_temperature symmetric_loss triplet_margin deletion_ratio vector_sizes "
+            "mine_negatives mine_range mine_margin mine_after similarity_metric query_prompt document_prompt",
         ),
         _group("rerank", "rankings of documents for a query", "ranking_loss list_size ranking_metric"),
     ),

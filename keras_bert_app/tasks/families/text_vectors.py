@@ -15,10 +15,11 @@ from keras_bert_app.config.prompts import DOCUMENT, QUERY, ROLES
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.tasks import intervals, metrics, sampling
+from keras_bert_app.tasks.denoising_objective import WORDS, Denoising
 from keras_bert_app.tasks.families import vector_answers
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSINE, SIMCSE, TRIPLET, VectorObjective
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSINE, SIMCSE, TRIPLET, TSDAE, VectorObjective
 from pipelines.plurals import counted
 
 READS = ("pooling", *SIMILARITY_FIELDS)
@@ -131,6 +132,8 @@ def featurize(
     if cut:
         notes.append(f"{cut:,} of {units[-1]:,} texts have more than {run.max_seq_length} tokens and were cut")
     features = builder.features(np.arange(len(examples)), unit_splits=units, notes=notes)
+    if has_labels and run.vector_loss == TSDAE and units[-1] == len(examples):
+        features.token_labels = {WORDS: _word_numbers(features, tokenizer)}
     if has_labels:
         features.labels = _labels(examples)
     if has_labels and run.vector_loss in (CONTRASTIVE, SIMCSE):
@@ -167,6 +170,16 @@ def _pieces_of_prompts(tokenizer, prompts, room):
                 f"--max_seq_length={room + 2}; give a shorter prompt or longer rows"
             )
     return pieces
+
+
+def _word_numbers(features, tokenizer):
+    """int32 [T]: the number of each piece's word in its row, from 1; 0 for [CLS] and [SEP]."""
+    begins_word = np.array([not piece.startswith("##") for piece in tokenizer.vocabulary])[features.token_ids]
+    starts, ends = features.row_splits[:-1], features.row_splits[1:]
+    counts = np.cumsum(begins_word)
+    numbers = counts - np.repeat(counts[starts], ends - starts)
+    numbers[starts], numbers[ends - 1] = 0, 0
+    return numbers.astype(np.int32)
 
 
 def _numbers(groups):
@@ -233,8 +246,10 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) 
     return VectorHead(run.pooling)
 
 
-def make_objective(task: Task, run: FinetuningConfig, head: VectorHead) -> VectorObjective:
+def make_objective(task: Task, run: FinetuningConfig, head: VectorHead) -> VectorObjective | Denoising:
     """The loss that the columns of the training file gave."""
+    if run.vector_loss == TSDAE:
+        return Denoising(run.deletion_ratio)
     return VectorObjective(run.vector_loss, run.vector_temperature, run.symmetric_loss, run.triplet_margin, run.sizes)
 
 

@@ -17,7 +17,7 @@ from keras_bert_app.tasks.readers.tables import (
     texts_in,
 )
 from keras_bert_app.tasks.task import SIMILARITY, Examples, Task
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, DISTILL, SIMCSE, TRIPLET
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, DISTILL, SIMCSE, TRIPLET, TSDAE
 
 # The reader tries these in order if --text_columns is not given. Columns "negative*" follow those of the first rows.
 _COLUMNS = (
@@ -37,7 +37,7 @@ _KINDS = {
     _PAIRS: ((CONTRASTIVE, DISTILL), "mrr", "a text, its own text, and perhaps negatives"),
     _SCORED: ((COSENT, COSINE), "spearman", "two texts and a score"),
     _LABELLED: ((TRIPLET,), "nearest_label", "a text and a label"),
-    _TEXTS: ((SIMCSE, DISTILL), None, "one text"),
+    _TEXTS: ((SIMCSE, TSDAE, DISTILL), None, "one text"),
 }
 _LEFT_OUT = "rows with an empty text"
 
@@ -152,7 +152,9 @@ def _settled(run, path):
                 "and its own text, or a text and a label"
             )
     run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
-    run.check_read(("vector_temperature", "symmetric_loss", "triplet_margin", "vector_sizes", "mine_negatives"))
+    run.check_read(
+        ("vector_temperature", "symmetric_loss", "triplet_margin", "vector_sizes", "mine_negatives", "deletion_ratio")
+    )
     return run
 
 
