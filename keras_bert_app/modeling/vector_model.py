@@ -125,14 +125,14 @@ class VectorModel(Configured, keras.Model):
     def _logits(self, vectors, target_ids, dropout_seed, execution):
         """The logits of the pieces after target_ids [B, T], from vectors [B, H] of length 1."""
         ops = keras.ops
-        # The decoder reads the vector as a state, whose numbers have the size of those of other states. The state stands
-        # twice, which changes nothing, because Keras warns of attention to a single one.
+        # The decoder reads the vector as a state, whose numbers have the size of those of other states. The state
+        # stands twice, because Keras warns of attention to a single state. This does not change what the decoder reads.
         state = ops.cast(ops.expand_dims(vectors, 1) * self.config.hidden_size**0.5, self.compute_dtype)
         x, _ = self.decoder(
             target_ids,
             ops.cast(target_ids > 0, "int32"),
             ops.repeat(state, 2, axis=1),
-            ops.ones_like(target_ids[:, :2]),
+            ops.ones_like(vectors[:, :2], dtype="int32"),
             decoder_stem(dropout_seed),
             execution=execution,
         )
