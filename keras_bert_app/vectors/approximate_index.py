@@ -168,7 +168,7 @@ class SearchIndex:
 
         If the width is too small to find k vectors, missing results are at the end: cosine -inf and row -1.
         """
-        nearest.check_queries(queries)
+        exact_nearest.check_queries(queries)
         k = min(k, len(self))
         if self.kind == "hnsw":
             self._index.hnsw.efSearch = max(self.width, k)
