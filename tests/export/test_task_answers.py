@@ -192,7 +192,13 @@ def test_words_of_a_text_end_at_spaces_and_at_the_punctuation_on_their_edges():
     ] == words
 
 
-@pytest.mark.parametrize("task, n_best_size", [("squad1", 5), ("squad2", 5), ("squad2", 1)])
+@pytest.mark.parametrize(
+    "task, n_best_size",
+    [
+        ("squad2", 5),
+        *(pytest.param(task, size, marks=pytest.mark.slow) for task, size in (("squad1", 5), ("squad2", 1))),
+    ],
+)
 def test_answers_to_questions_are_those_of_predict_with_all_their_n_best(task, n_best_size):
     finetuned = untrained(task, max_seq_length=29, max_query_length=7, max_answer_length=6, n_best_size=n_best_size)
     questions, contexts = texts(23, 12, seed=8), texts(23, 90, seed=9)
