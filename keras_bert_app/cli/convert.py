@@ -97,9 +97,9 @@ def main(arguments: list[str]) -> None:
             _write_pruned_run(source, pruned)
             return
     folder, source = source, _place_of_model(source)
-    weights, lines = load.load_weights(
-        source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value, allow_absent=True
-    )
+    # No vector of sentence-transformers reads the pooler, and a run of --task=similarity has none.
+    missing = (*_ALLOW_MISSING.value, *(["pooler"] if _has_modules(folder) else []))
+    weights, lines = load.load_weights(source, _FROM.value, missing, _ALLOW_UNEXPECTED.value, allow_absent=True)
     print("\n".join(lines), flush=True)
     if steps:
         sentence_transformers_files.check_case(steps, weights.config.do_lower_case, folder)
@@ -160,10 +160,14 @@ def _place_of_model(source):
     """The subfolder with the model, if a local folder with modules.json has its model there; else the source."""
     from keras_bert_app.interop.huggingface import huggingface_layout, sentence_transformers_files
 
-    if not os.path.isfile(os.path.join(source, "modules.json")) or huggingface_layout.recognizes(source):
+    if not _has_modules(source) or huggingface_layout.recognizes(source):
         return source
     steps = sentence_transformers_files.read(source)
     return os.path.join(source, steps.folder)
+
+
+def _has_modules(source):
+    return os.path.isfile(os.path.join(source, "modules.json"))
 
 
 def _vectors_agree(path):

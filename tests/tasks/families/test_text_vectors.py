@@ -364,6 +364,8 @@ def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_run(finished
         Embedder(embedding_module(path)[0].exported)(texts) for path in (finished[0], output)
     )
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    read = run_command("convert", f"--input={output}")  # it has no pooler, which no vector reads
+    assert read.returncode == 0 and "pooler" in read.stdout, read.stderr
     assert embedding_module(output)[0].about.how == embedding_module(finished[0])[0].about.how
     done = run_command("convert", f"--input={pretrained}", "--to=sentence_transformers", f"--output={output} 2")
     assert done.returncode == 2 and "does not say how a text gets its vector; give a run of finetune" in done.stderr
