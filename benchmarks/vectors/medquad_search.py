@@ -5,6 +5,7 @@ python -m benchmarks.vectors.medquad_search ... --rows=trained:1 --squad=dev-v2.
 
 MedQuAD has questions and answers about diseases and drugs ("focus"). A hash of the focus divides them: eight tenths
 train, one tenth chooses the weights, and one tenth is scored. The answers of all parts are the texts that are searched.
+A question of the scored tenth does not count if another part has one of its answers in the same words.
 
 A row is KIND:SEED. "trained" learns from pairs alone; "mined" also has three negatives a pair, which the model as it is
 finds among the answers of the training part; "reranked" orders the first 50 answers of the row "trained" of the same
@@ -59,19 +60,21 @@ def main(arguments):
         rows,
         lambda row: run_row(directory, collections, model, row),
         os.path.join(directory, "table.json"),
-        settings_of(model),
+        settings_of(model, [medquad, *filter(None, [_SQUAD.value])]),
         shown=lambda scores: f"nDCG@10 {list(scores.values())[-1]['ndcg@10']['mean']:.4f}",
     )
     print(f"\n{counts}\n" + "\n".join(table(done)))
 
 
-def settings_of(model: str) -> dict:
+def settings_of(model: str, paths: list[str]) -> dict:
     """What the figures of a row depend on, beside its kind and seed.
 
     Args:
         model: str. The model as it is.
+        paths: files of data.
     """
     return {
+        **{os.path.basename(path): _digest(path) for path in paths},
         "model": model,
         "epochs": _EPOCHS.value,
         "batch": _BATCH.value,
@@ -79,6 +82,11 @@ def settings_of(model: str) -> dict:
         "rerank_count": _RERANK_COUNT,
         **_TRAINING,
     }
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def part_of(focus: str) -> str:
@@ -106,9 +114,12 @@ def write_parts(medquad: str, directory: str) -> str:
     names = {}  # answer -> its name
     for row in rows:
         names.setdefault(row["answer"], f"d{len(names)}")
-    # A question of the test that another part has in the same words would be known.
     parts = {part: [row for row in rows if part_of(row["focus"]) == part] for part in ("train", "dev", "test")}
-    known = {row["question"] for part in ("train", "dev") for row in parts[part]}
+    # Some answers stand at several diseases. A question of the test is left out if another part has its words or one of
+    # its answers.
+    others = [row for part in ("train", "dev") for row in parts[part]]
+    taught = {row["answer"] for row in others}
+    known = {row["question"] for row in others} | {r["question"] for r in parts["test"] if r["answer"] in taught}
     pairs = {part: {(row["question"], row["answer"]) for row in parts[part]} for part in ("train", "dev")}
     storage.make_directories(os.path.join(directory, "pairs"))
     for part, of_part in pairs.items():
@@ -219,7 +230,8 @@ def _train(directory, workdir, model, seed, task, is_mined=False):
 
 def _mined(directory, model):
     """The folder of the pairs with the negatives that the model as it is finds."""
-    folder = os.path.join(directory, "mined")
+    settings = json.dumps([model, _NEGATIVES, _digest(os.path.join(directory, "pairs", "train.jsonl"))])
+    folder = os.path.join(directory, f"mined-{hashlib.sha256(settings.encode()).hexdigest()[:8]}")
     for part in ("train", "dev"):
         output = os.path.join(folder, f"{part}.jsonl")
         if not storage.is_file(output):

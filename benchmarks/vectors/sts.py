@@ -6,7 +6,7 @@ python -m benchmarks.vectors.sts --data_dir=glue/STS-B --init_checkpoint=MINILM 
 
 Rows:
 
-- tf_idf: cosines of TF-IDF vectors with weights from the training file
+- tf_idf: cosines of TF-IDF vectors, with the frequencies of the texts of train.tsv and of the scored pairs
 - start: the model as it is, by its own files or as the mean of its last layer
 - simcse: trained on the first --raw_texts lines of --raw_text, each text twice with other dropout
 - supervised: trained on the pairs of train.tsv by the loss CoSENT
@@ -18,7 +18,9 @@ A figure is Spearman's correlation on one half of dev. Nothing is chosen on it: 
 and the other half is not used. One program scores all rows, and reads the folder of the peer. The intervals are 95 % by
 resampling of pairs. The differences are those of the seeds' mean.
 
-Texts/s count the whole training, with compilation and one evaluation. A table that was stopped continues.
+Both sides have the same number of steps, and AdamW with the same decay and epsilon. Ours puts texts of similar lengths
+into one batch, and the peer draws its batches. Texts/s count the whole training. Ours includes the compilation, one
+evaluation and one checkpoint; the peer evaluates and saves nothing in this time. A table that was stopped continues.
 """
 
 import json
@@ -39,6 +41,7 @@ _PEER_SCRIPT = os.path.join(os.path.dirname(__file__), "sts_sentence_transformer
 _TRAINING = {"learning_rate": 2e-5, "max_seq_length": 128, "global_batch_size": 32}
 _SIMCSE = {"learning_rate": 3e-5, "max_seq_length": 64, "global_batch_size": 64}
 _WARMUP = 0.1
+_ADAM = {"weight_decay_rate": 0.01, "adam_epsilon": 1e-6}
 
 _DATA = flags.DEFINE_string("data_dir", "", "Folder with STS-B's train.tsv and dev.tsv.")
 _MODEL = flags.DEFINE_string("init_checkpoint", "", "The start, such as all-MiniLM-L6-v2, or a run of your own.")
@@ -68,10 +71,23 @@ def main(arguments):
         rows,
         lambda row: run_row(data_dir, directory, model, row),
         os.path.join(directory, "table.json"),
-        lambda row: {"model": model, "epochs": _EPOCHS.value, "raw_texts": _NUM_RAW.value if "simcse" in row else 0},
+        lambda row: settings_of(row, data_dir, model),
         shown=lambda figures: f"Spearman {next(iter(figures['spearman'].values())):.4f}",
     )
     print("\n" + "\n".join(table(done)))
+
+
+def settings_of(row: str, data_dir: str, model: str) -> dict:
+    """What the figures of a row depend on, beside its name.
+
+    Args:
+        row: str. KIND, or KIND:SEED.
+        data_dir: str. Folder of STS-B.
+        model: str. The start.
+    """
+    if row.startswith("simcse"):
+        return {"model": model, "data": _RAW_TEXT.value, "raw_texts": _NUM_RAW.value, **_SIMCSE}
+    return {"model": model, "data": data_dir, "epochs": _EPOCHS.value, "warmup": _WARMUP, **_TRAINING, **_ADAM}
 
 
 def reported_pairs(data_dir: str) -> tuple[list, list]:
@@ -111,8 +127,7 @@ def run_row(data_dir: str, directory: str, model: str, row: str) -> dict:
     if kind == "tf_idf":
         from keras_bert_app.tasks.families import vector_answers
 
-        train = [example for name in ("train.tsv",) for example in _examples(os.path.join(data_dir, name))]
-        rows = vector_answers.tf_idf(train, examples)
+        rows = vector_answers.tf_idf(_examples(os.path.join(data_dir, "train.tsv")), examples)
         cosines = {"words": [float((a[:1] @ a[1:2].T).toarray()[0, 0]) for a in rows]}
     else:
         trained = model
@@ -160,11 +175,9 @@ def _trained(data_dir, directory, model, kind, seed, workdir):
     """Trains a row. Returns its seconds and the number of texts that it has seen."""
     given, source, texts_of_a_row = {**_TRAINING, "num_train_epochs": _EPOCHS.value}, data_dir, 2
     if kind == "peer":
-        request = {**_TRAINING, "model": model, "output": workdir, "seed": int(seed), "epochs": _EPOCHS.value}
-        request |= {
-            "train": os.path.join(data_dir, "train.tsv"),
-            "num_warmup_steps": int(_WARMUP * _num_steps(data_dir, given)),
-        }
+        steps = _num_steps(data_dir, given)
+        request = {**_TRAINING, **_ADAM, "model": model, "output": workdir, "seed": int(seed), "num_steps": steps}
+        request |= {"train": os.path.join(data_dir, "train.tsv"), "num_warmup_steps": int(_WARMUP * steps)}
         path = f"{workdir}.request.json"
         storage.write_whole(path, json.dumps(request, indent=1) + "\n")
         own_commands.process("sentence-transformers", [_PYTHON.value, _PEER_SCRIPT, path])
@@ -176,6 +189,7 @@ def _trained(data_dir, directory, model, kind, seed, workdir):
     if kind == "matryoshka":
         given["vector_sizes"] = ",".join(str(_size(model) // part) for part in (2, 4, 8))
     steps = _num_steps(source, given)
+    del given["num_train_epochs"]
     own_commands.run(
         "finetune",
         task="similarity",
@@ -183,8 +197,10 @@ def _trained(data_dir, directory, model, kind, seed, workdir):
         init_checkpoint=model,
         workdir=workdir,
         seed=seed,
+        num_train_steps=steps,
         num_warmup_steps=int(_WARMUP * steps),
         bias_correction=True,
+        **_ADAM,
         eval_steps=steps,
         save_checkpoints_steps=steps,
         **given,

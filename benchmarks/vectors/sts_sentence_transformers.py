@@ -2,8 +2,8 @@
 
 HF_ENV/bin/python benchmarks/vectors/sts_sentence_transformers.py REQUEST.json
 
-The environment has benchmarks/requirements-vectors.txt. The request has model, train (train.tsv), output, seed, epochs,
-learning_rate, num_warmup_steps, max_seq_length and global_batch_size.
+The environment has benchmarks/requirements-vectors.txt. The request has model, train (train.tsv), output, seed,
+num_steps, learning_rate, num_warmup_steps, weight_decay_rate, adam_epsilon, max_seq_length and global_batch_size.
 """
 
 import csv
@@ -29,10 +29,12 @@ def main(path):
     model.max_seq_length = request["max_seq_length"]
     arguments = SentenceTransformerTrainingArguments(
         output_dir=os.path.join(request["output"], "checkpoints"),
-        num_train_epochs=request["epochs"],
+        max_steps=request["num_steps"],
         per_device_train_batch_size=request["global_batch_size"],
         learning_rate=request["learning_rate"],
         warmup_steps=request["num_warmup_steps"],
+        weight_decay=request["weight_decay_rate"],
+        adam_epsilon=request["adam_epsilon"],
         seed=request["seed"],
         save_strategy="no",
         report_to="none",

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         written_places.check_new([_OUTPUT_FILE.value], "output_file")
     from keras_bert_app.vectors import ranking_files, search_collections, word_search
 
-    if _BASELINE.value and _BASELINE.value == saved_model:
+    if _BASELINE.value and os.path.realpath(_BASELINE.value) == os.path.realpath(saved_model):
         raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
     ranking_paths = ranking_files.named(_RANKINGS.value)
     models = [path for path in (_BASELINE.value, saved_model) if path]
@@ -59,6 +59,8 @@ def main(arguments: list[str]) -> None:
         word_search.check_installed()
     collection = search_collections.read(data_dir, _SPLIT.value)
     print(f"{data_dir}: {len(collection.ids):,} texts, {len(collection.queries):,} queries of {_SPLIT.value}")
+    if _SAVE_RANKINGS.value:
+        ranking_files.check_ids([*collection.queries, *collection.ids])
     with app.quiet_start():
         from keras_bert_app.tasks import search_scores
         from keras_bert_app.vectors import rerankers, search_evaluation
@@ -78,9 +80,6 @@ def main(arguments: list[str]) -> None:
         rankings[name] = search_evaluation.reranked(
             reranker, collection, rankings[first], _RERANK_COUNT.value, sys.stderr
         )
-    for name in names.values() if _SAVE_RANKINGS.value else ():
-        ranking_files.write(_saved(name), rankings[name], name)
-        print(f"wrote {_saved(name)}")
     scores = {name: search_scores.of_queries(found, collection.judged) for name, found in rankings.items()}
     results = search_evaluation.compared(scores)
     print("\n".join(search_evaluation.table(results)))
@@ -88,6 +87,9 @@ def main(arguments: list[str]) -> None:
         figures = {"data_dir": data_dir, "split": _SPLIT.value, "queries": len(collection.queries), "scores": results}
         storage.write_whole(_OUTPUT_FILE.value, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
         print(f"wrote {_OUTPUT_FILE.value}")
+    for name in names.values() if _SAVE_RANKINGS.value else ():
+        ranking_files.write(_saved(name), rankings[name], name)
+        print(f"wrote {_saved(name)}")
 
 
 def _check_rerank(saved_model):

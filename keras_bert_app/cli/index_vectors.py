@@ -1,4 +1,4 @@
-"""Builds an index of vectors, with which `search --index` is many times faster and finds most of the nearest texts.
+"""Builds an index of vectors, with which `search --index` compares a query with few vectors of a large corpus.
 
 python -m keras_bert_app.cli.index_vectors --vectors=texts.npy --output_file=texts.faiss
 python -m keras_bert_app.cli.index_vectors --vectors=texts.npy --index=ivf --output_file=texts.faiss
@@ -17,7 +17,7 @@ from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
 
 flags.DEFINE_string("vectors", "", "The .npy file that embed wrote: float32, float16 or int8.")
-_INDEX = flags.DEFINE_string("index", "hnsw", "hnsw (a graph) or ivf (clusters: built sooner, finds less).")
+_INDEX = flags.DEFINE_string("index", "hnsw", "hnsw (a graph) or ivf (clusters, which take less time to build).")
 flags.DEFINE_string("output_file", "", "File for the index, such as X.faiss.")
 written_places.define_overwrite()
 _KINDS = ("hnsw", "ivf")
@@ -34,6 +34,8 @@ def main(arguments: list[str]) -> None:
     vectors = vector_files.load_vectors(path, vector_files.ANY)
     if compact_vectors.dtype_of(vectors) == "binary":
         raise UserError(f"{path}: holds binary vectors, which have no index; embed with --dtype=float32 or int8")
+    if not len(vectors):
+        raise UserError(f"{path}: has no vectors; embed a corpus with at least one text")
     output_files.make_place_for(output_file, "output_file")
     index = _trained(vectors)
     progress = Progress("vectors", len(vectors), len(vectors), sys.stdout)

@@ -43,7 +43,7 @@ _RESCORE_COUNT = flags.DEFINE_integer(
     "rescore_count",
     0,
     "How many texts are compared again. Without --rescore_vectors they are embedded again. 0: none, or with "
-    "--rescore_vectors the larger of 100 and 4 * top_k.",
+    "--rescore_vectors four times the wanted texts (--rerank_count with --rerank, else --top_k), at least 100.",
     lower_bound=0,
 )
 _QUERY_FILE = flags.DEFINE_string("query_file", "", "File with one query a line; - for standard input.")

@@ -61,7 +61,7 @@ def packed(vectors: np.ndarray, dtype: str, first_text: int = 1) -> np.ndarray:
             raise UserError(
                 f"the vector of text {first_text + row:,} has {largest[row, 0]:.3g} as its largest number; float16 "
                 f"holds {_FLOAT16.smallest_normal:.3g} to {_FLOAT16.max:,.0f}; give --dtype=float32 or --dtype=int8, "
-                "or vectors of length 1 (--normalize)"
+                "or export the model again with --normalize"
             )
     return vectors.astype(row_type(dtype, vectors.shape[1]).base)
 

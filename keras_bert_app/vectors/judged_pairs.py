@@ -36,8 +36,8 @@ class Pairs(typing.NamedTuple):
 def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, most: int) -> Pairs:
     """Reads a table of pairs, and draws random pairs.
 
-    A random pair joins the first text of one positive pair with the second text of another. It is never a positive pair
-    itself, in no order, nor a text with itself.
+    A random pair joins the first text of one positive pair with the second text of another. It is never a pair of the
+    table itself, in any order, nor a text with itself.
 
     Args:
         path: str. A table of `finetune --task=similarity`: a text and its own text, or two texts and a score.
@@ -54,7 +54,7 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
     (task,) = TASKS
     examples = task.read(path, run, True)
     _check(path, examples, positive_score)
-    remarks, count = examples.notes(), len(examples)
+    remarks, count, judged = examples.notes(), len(examples), _judged(examples)
     examples = [examples[row] for row in sampled_rows(count, most)]
     if count > len(examples):
         remarks.append(f"a sample of {len(examples):,} of its {count:,} rows is used")
@@ -75,7 +75,7 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
         raise UserError(
             f"{path}: has no pair with a score of {positive_score:g} or more; give a lower --positive_score"
         )
-    series = {POSITIVES: np.array(positives), RANDOM: _random_pairs(path, positives, texts)}
+    series = {POSITIVES: np.array(positives), RANDOM: _random_pairs(path, positives, texts, judged)}
     if others:
         name = GIVEN_NEGATIVES if positive_score is None else f"scores below {positive_score:g}"
         series[name] = np.array(others)
@@ -102,16 +102,21 @@ def _check(path, examples, positive_score):
         )
 
 
-def _random_pairs(path, positives, texts):
+def _judged(examples):
+    """The contents of all pairs of a table, in both orders."""
+    pairs = [(content(example.texts[0]), content(text)) for example in examples for text in example.texts[1:]]
+    return {pair for one, other in pairs for pair in ((one, other), (other, one))}
+
+
+def _random_pairs(path, positives, texts, judged):
     """int [P, 2]: pairs of the first text of one positive pair and the second text of another one."""
     keys = [content(text) for text in texts]
-    own = {(keys[row[one]], keys[row[other]]) for row in positives for one, other in ((0, 1), (1, 0))}
     count = len(positives)
     size = min(count**2, max(_RANDOM_OF_EACH * count, _FEWEST_DRAWS))
     draws = np.random.default_rng(_SEED).choice(count**2, size, replace=False).tolist()
     drawn = {(positives[draw // count][0], positives[draw % count][1]) for draw in draws}
     pairs = sorted(
-        (one, other) for one, other in drawn if keys[one] != keys[other] and (keys[one], keys[other]) not in own
+        (one, other) for one, other in drawn if keys[one] != keys[other] and (keys[one], keys[other]) not in judged
     )
     if not pairs:
         raise UserError(

@@ -1,18 +1,20 @@
 """Rankings in files, in the format of TREC's runs: query, Q0, text, rank, score and the name of the ranking."""
 
+import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.readers.tables import lines_of
 from pipelines import storage
 
 _ENDING = ".trec"
+_MOST_CHARACTERS = 100  # of a file's name; file systems take 255 bytes
 
 
 def write(path: str, rankings: Mapping[str, Sequence[str]], name: str) -> None:
-    """Writes rankings. The score of a text is 1 / rank, because trec_eval sorts by the score.
+    """Writes rankings. The score of a text counts down to 1 for the last one, because trec_eval sorts by the score.
 
     Args:
         path: str. The new file.
@@ -20,16 +22,30 @@ def write(path: str, rankings: Mapping[str, Sequence[str]], name: str) -> None:
         name: str. The name of the ranking, the last field of each line.
 
     Raises:
-        UserError: an id has a blank or is empty; fields of the format have none.
+        UserError: see check_ids.
     """
+    check_ids([*rankings, *(text for texts in rankings.values() for text in texts)])
     tag, lines = "_".join(name.split()), []
     for query, texts in rankings.items():
         for rank, text in enumerate(texts, 1):
-            for value in (query, text):
-                if len(value.split()) != 1 or value.split()[0] != value:
-                    raise UserError(f"{path}: the id {value[:80]!r} has a blank, which TREC's format cannot hold")
-            lines.append(f"{query} Q0 {text} {rank} {1 / rank:.6f} {tag}\n")
+            lines.append(f"{query} Q0 {text} {rank} {len(texts) - rank + 1} {tag}\n")
     storage.write_whole(path, "".join(lines))
+
+
+def check_ids(ids: Iterable[str]) -> None:
+    """Checks that the format can hold the ids of queries and texts.
+
+    Args:
+        ids: iterable of str.
+
+    Raises:
+        UserError: an id has a blank; fields of the format have none.
+    """
+    for name in ids:
+        if name.split() != [name]:
+            raise UserError(
+                f"--save_rankings: the id {name[:80]!r} has a blank, which the format cannot hold; leave the flag out"
+            )
 
 
 def read(path: str, queries: Sequence[str]) -> dict[str, list[str]]:
@@ -96,10 +112,15 @@ def named(paths: Sequence[str]) -> dict[str, str]:
 
 
 def file_name(name: str) -> str:
-    """The name of the file for a ranking: letters, digits, dots and hyphens of its name.
+    """The name of the file for a ranking: letters, digits, dots and hyphens of its name, cut if it is long.
+
+    Other characters become hyphens. Then, and if the name is cut, the file's name has a hash of the ranking's name.
 
     Args:
         name: str. The name of the ranking, such as a model's path.
     """
     kept = "".join(character if character.isalnum() or character in ".-_" else "-" for character in name)
-    return f"{kept.strip('-') or 'ranking'}{_ENDING}"
+    kept = kept.strip("-")[-_MOST_CHARACTERS:]
+    if kept != name:
+        kept = f"{kept or 'ranking'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
+    return kept + _ENDING

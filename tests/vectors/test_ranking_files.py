@@ -12,6 +12,8 @@ def test_rankings_are_read_as_they_were_written(tmp_path):
     ranking_files.write(path, rankings, "my model")
     assert ranking_files.read(path, ["q1", "q2", "q3", "q4"]) == rankings
     assert ranking_files.read(path, ["q2"]) == {"q2": ["<dbpedia:X>"]}
+    scores = [float(line.split()[4]) for line in open(path) if line.startswith("q3")]
+    assert scores == sorted(set(scores), reverse=True)  # trec_eval sorts by the score, and has its own order of ties
 
 
 def test_the_score_orders_the_texts_and_not_the_line(tmp_path):
@@ -55,4 +57,11 @@ def test_files_are_named_by_their_rankings(tmp_path):
         with pytest.raises(UserError) as caught:
             ranking_files.named(given)
         assert message in str(caught.value)
-    assert ranking_files.file_name("runs/a model/") == "runs-a-model.trec"
+
+
+def test_different_rankings_have_different_short_file_names():
+    assert ranking_files.file_name("BM25") == "BM25.trec"
+    names = ["runs/a", "runs-a", "runs/a/", "x" * 300 + "1", "x" * 300 + "2", "…", ""]
+    files = [ranking_files.file_name(name) for name in names]
+    assert len(set(files)) == len(names) and max(map(len, files)) < 120
+    assert not any(set(file) & set("/ ") for file in files)

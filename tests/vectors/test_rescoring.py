@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import rescoring
 from keras_bert_app.vectors.nearest import nearest
 from tests.vectors.test_nearest import stored
@@ -53,6 +54,20 @@ def test_candidates_are_embedded_again_in_one_reading():
     expected, best = rescoring.rescored(queries, rows, vectors.__getitem__, 2)
     assert len(readings) == 1 and found.tolist() == best.tolist()
     np.testing.assert_array_equal(cosines, expected)
+
+
+def test_a_vector_that_is_not_finite_is_named_by_its_row():
+    vectors = clustered(20)
+    vectors[7, 1] = np.nan
+    with pytest.raises(UserError) as caught:
+        rescoring.rescored(clustered(1), np.array([[3, 7]]), vectors.__getitem__, 1)
+    assert "vector 8 holds numbers that are not finite" in str(caught.value)
+
+
+def test_without_candidates_nothing_is_embedded():
+    read = rescoring.embedded_again(None, iter([b"a"]), np.full((2, 3), -1))
+    cosines, rows = rescoring.rescored(clustered(2), np.full((2, 3), -1), read, 2)
+    assert (rows == -1).all() and np.isneginf(cosines).all()
 
 
 def test_the_default_is_a_multiple_of_the_results():

@@ -108,6 +108,17 @@ def test_random_pairs_are_no_positives_and_no_text_with_itself(tmp_path):
     assert series["random pairs"] <= {(one, other) for one in "aBde" for other in "bcaf"}
 
 
+def test_random_pairs_of_a_sample_are_no_pairs_of_the_whole_table(tmp_path):
+    rows = [f"a{one}\tb{other}\t" for one in range(6) for other in range(6) if one != other]
+    path = write_table(tmp_path, "anchor\tpositive\tnegative", *rows, "a0\tc\tb0")
+    pairs = judged_pairs.read_pairs(path, RUN, None, 12)
+    found = {tuple(pairs.texts[at] for at in row) for row in pairs.series["random pairs"]}
+    # The table has all pairs of an a and a b but those of one number, and its negative is a0 and b0.
+    assert found and found <= {(f"a{number}", f"b{number}") for number in range(1, 6)} | {
+        (f"a{number}", "c") for number in range(1, 6)
+    }
+
+
 def test_a_score_splits_the_pairs(tmp_path):
     path = write_table(tmp_path, "sentence1\tsentence2\tscore", "a\tb\t5", "c\td\t4", "e\tf\t3.9", "\tx\t5")
     pairs = judged_pairs.read_pairs(path, RUN, 4.0, 5000)

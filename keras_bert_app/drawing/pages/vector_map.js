@@ -119,10 +119,12 @@ function choose(index) {
   repaint();
 }
 
+const wordsOf = (query) => query.toLowerCase().split(/\s+/).filter((word) => word);
+
 function search(query) {
   state.query = query;
-  const wanted = query.toLowerCase();
-  LOWER.forEach((text, index) => { MATCHES[index] = text.includes(wanted); });
+  const words = wordsOf(query);
+  LOWER.forEach((text, index) => { MATCHES[index] = words.every((word) => text.includes(word)); });
   point(null);
   read();
 }
@@ -206,14 +208,15 @@ const dot = (index) => element("span", { class: "dot", style: `background:${COLO
 
 // The text with the searched words marked.
 function marked(text) {
-  const parts = [], lower = text.toLowerCase(), wanted = state.query.toLowerCase();
-  let start = 0, found;
+  const parts = [], lower = text.toLowerCase(), words = wordsOf(state.query);
+  let start = 0;
   // Lower case may change the length of a text. Then no place in it is certain.
-  if (wanted && lower.length === text.length) {
-    while ((found = lower.indexOf(wanted, start)) >= 0) {
-      parts.push(text.slice(start, found), element("mark", {}, text.slice(found, found + wanted.length)));
-      start = found + wanted.length;
-    }
+  while (lower.length === text.length) {
+    const places = words.map((word) => [lower.indexOf(word, start), word.length]).filter(([place]) => place >= 0);
+    if (!places.length) break;
+    const [found, length] = places.sort((a, b) => a[0] - b[0] || b[1] - a[1])[0];
+    parts.push(text.slice(start, found), element("mark", {}, text.slice(found, found + length)));
+    start = found + length;
   }
   return [...parts, text.slice(start)];
 }
@@ -280,7 +283,8 @@ function histogram(number) {
       element("svg:text", { x: 26 + 140 * at, y: 12 }, name));
   });
   picture.append(element("svg:line", { x1: 10, x2: BAR_WIDTH - 10, y1: y(0), y2: y(0), stroke: "var(--soft)" }));
-  for (let value = Math.ceil(4 * edges[0]) / 4; value <= edges[edges.length - 1] + 1e-6; value += 0.25) {
+  const range = edges[edges.length - 1] - edges[0], step = range > 0.75 ? 0.25 : range > 0.3 ? 0.1 : 0.05;
+  for (let value = Math.ceil(edges[0] / step - 1e-6) * step; value <= edges[edges.length - 1] + 1e-6; value += step) {
     picture.append(element("svg:text", { x: x(value), y: BAR_HEIGHT - 8, "text-anchor": "middle" }, value.toFixed(2)));
   }
   return element("section", { class: "panel" }, element("h2", {}, `Cosines: ${DATA.views[number].name}`), picture);
