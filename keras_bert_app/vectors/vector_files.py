@@ -99,9 +99,9 @@ def load_vectors(path: str, dtypes: Collection[str] = FLOATS) -> np.ndarray:
             ".npy file that `embed` wrote"
         ) from None
     dtype = compact_vectors.dtype_of(vectors) if isinstance(vectors, np.ndarray) else ""
-    if dtype not in dtypes:
+    if dtype not in dtypes or not len(vectors):
         content = f"{vectors.dtype} {list(vectors.shape)}" if isinstance(vectors, np.ndarray) else "several arrays"
-        content = f"{dtype} vectors" if dtype else content
+        content = f"{dtype} vectors" if dtype and len(vectors) else content
         raise UserError(f"{path}: holds {content}; expected {_listed(dtypes)} [texts, size], as `embed` writes them")
     return vectors
 

@@ -85,6 +85,8 @@ def test_float16_refuses_what_it_cannot_hold(number, shown):
         np.zeros((3, 2), np.uint8),
         np.zeros((3, 2), np.int16),
         np.zeros((3, 0), np.int8),
+        np.zeros((0, 3), np.float32),
+        np.zeros(0, [("bits_8", "u1", (1,))]),
         np.zeros((3, 2), np.complex64),
     ],
     ids=str,
