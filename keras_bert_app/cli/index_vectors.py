@@ -34,8 +34,6 @@ def main(arguments: list[str]) -> None:
     vectors = vector_files.load_vectors(path, vector_files.ANY)
     if compact_vectors.dtype_of(vectors) == "binary":
         raise UserError(f"{path}: holds binary vectors, which have no index; embed with --dtype=float32 or int8")
-    if not len(vectors):
-        raise UserError(f"{path}: has no vectors; embed a corpus with at least one text")
     output_files.make_place_for(output_file, "output_file")
     index = _trained(vectors)
     progress = Progress("vectors", len(vectors), len(vectors), sys.stdout)
