@@ -111,7 +111,8 @@ def training_batches(
     batch_lengths = _fitted(features, run, plan, length_cost / epochs)
     while True:
         features = features_of(epoch, first, step) if features_of else features
-        tensors = _maker(features, run, batch_lengths)
+        # Some units get fewer mined negatives. Without equal groups each number of them would need its own program.
+        tensors = _maker(features, run, batch_lengths, has_equal_groups=bool(run.mine_negatives))
         batches = epoch_plan(features, run, epoch)
         for number in range(first, len(batches)):
             after = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
@@ -199,10 +200,10 @@ def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
     return lengths.fitted(*_sizes(features, plan), length_cost, run.longest_row, multiple)
 
 
-def _maker(features, run, batch_lengths):
+def _maker(features, run, batch_lengths, has_equal_groups=False):
     """A function from a batch of a plan to its tensors. Without length buckets all batches have one shape."""
     longest = features.longest_rows()
-    group_size = None if run.length_buckets else int(features.group_sizes().max())
+    group_size = int(features.group_sizes().max()) if has_equal_groups or not run.length_buckets else None
 
     def tensors(batch):
         length = batch.length or lengths.padded(int(longest[batch.units].max()), batch_lengths)

@@ -51,7 +51,7 @@ def mined_run(tmp_path_factory, pairs_dir):
     def noted(*arguments, **options):
         batch = make_batch(*arguments, **options)
         if "text_numbers" in batch and batch["example_weights"].shape == (4,):
-            shapes.append(batch["text_numbers"].shape[1])
+            shapes.append(batch["input_mask"].shape[1])
         return batch
 
     with pytest.MonkeyPatch.context() as patched:
@@ -68,8 +68,8 @@ def test_epochs_from_the_second_on_have_the_models_own_negatives(mined_run):
     assert f"epoch 2: {2 * num_pairs} new negatives, mean cosine 0." in lines[0]
     assert f"for {num_pairs} of {num_pairs} pairs (own texts 0." in lines[0]
     assert sorted(os.listdir(f"{workdir}/negatives")) == [f"epoch-0000{number}.npy" for number in (2, 3, 4)]
-    # The first epoch has a text, its own text and one negative at most; later epochs have two more.
-    assert shapes.count(3) >= 3 and shapes.count(5) >= 7
+    # Every batch of the first epoch has room for a text, its own text and one negative; later epochs have two more.
+    assert set(shapes) == {3, 5} and shapes.count(3) >= 3 and shapes.count(5) >= 7
     kept = [np.load(f"{workdir}/negatives/epoch-0000{number}.npy") for number in (2, 4)]
     assert (kept[0] != kept[1]).any()
 
