@@ -110,8 +110,8 @@ LAYERS = [
             "batch_plans batches context_lstm denoising_objective dev_evaluation dev_halves features finetune "
             "finetuning_start hard_negatives initial_weights intervals keyword_start labelled_data lengths metrics "
             "mined_epochs mlm_tuning objectives predicting pruned_runs ranking_objective registry result_lines "
-            "results run_plan sampling scheduled_sampling scoring search_scores split_files task transfer "
-            "vector_losses vector_objective vector_start vector_teachers"
+            "results run_plan sampling scheduled_sampling scoring search_scores similarity_runs split_files task "
+            "transfer vector_losses vector_objective vector_start vector_teachers"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering ranking_scores reranking "
@@ -130,7 +130,7 @@ LAYERS = [
             "answers best_answers choice_answers chunks continuation encoder_signatures fill_mask_signatures "
             "finetuned_export generation_signatures "
             "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
-            "raw_answers rerank_answers rows saved_models sentence_vectors sequence_answers similarity_runs specs "
+            "raw_answers rerank_answers rows saved_models sentence_vectors sequence_answers specs "
             "tagging_answers text_answers text_stream vector_parity word_splitter"
         ),
     },

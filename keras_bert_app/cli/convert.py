@@ -145,7 +145,7 @@ def _check(weights, source, folder):
 
 def _steps(source):
     """How the source makes the vector of a text."""
-    from keras_bert_app.export.sentence_vectors import own_steps
+    from keras_bert_app.tasks.similarity_runs import own_steps
 
     steps = own_steps(source)
     if steps is None:

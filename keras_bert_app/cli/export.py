@@ -42,7 +42,8 @@ _POOLING_FLAGS = pooling_flags.define()
 def main(arguments: list[str]) -> None:
     workdir, export_dir = app.required("workdir", "export_dir")
     with app.quiet_start():
-        from keras_bert_app.export import finetuned_export, pretrained_export, similarity_runs
+        from keras_bert_app.export import finetuned_export, pretrained_export
+        from keras_bert_app.tasks import similarity_runs
     is_of_vectors = _KIND.value == "embeddings" or similarity_runs.is_similarity_run(workdir)
     if not is_of_vectors:
         _refuse(*_POOLING_FLAGS, kind="--kind=auto; it is for --kind=embeddings")

@@ -5,7 +5,8 @@ python -m keras_bert_app.cli.mine_negatives --saved_model=saved_models/vectors -
 
 For each anchor the command ranks the own texts of all other anchors by their cosine. It skips the first --range_min and
 all after --range_max. It takes the nearest --num_negatives whose cosine is at least --margin below that of the anchor's
-own text. Texts of the anchor's own pairs are never negatives. finetune --task=similarity reads the output.
+own text. Texts of the anchor's own pairs are never negatives. finetune --task=similarity reads the output, beside a dev
+file in the same folder.
 """
 
 import os
@@ -48,7 +49,7 @@ _SAMPLING = flags.DEFINE_enum(
 )
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of --sampling=random.", lower_bound=0)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
-flags.DEFINE_string("output_file", "", "File for the pairs with all their negatives: X.jsonl or X.jsonl.gz.")
+flags.DEFINE_string("output_file", "", "File for the pairs with all their negatives: X.jsonl.")
 written_places.define_overwrite()
 
 
@@ -79,8 +80,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _check_flags(input_file, output_file):
-    if not output_file.endswith((".jsonl", ".jsonl.gz")):
-        raise UserError(f"--output_file={output_file}: give a name that ends in .jsonl or .jsonl.gz")
+    if not output_file.endswith(".jsonl"):
+        raise UserError(f"--output_file={output_file}: give a name that ends in .jsonl")
     for name in ("input_file", "corpus_file"):
         if os.path.realpath(flags.FLAGS[name].value) == os.path.realpath(output_file):
             raise UserError(
@@ -91,6 +92,12 @@ def _check_flags(input_file, output_file):
             f"--range_max={_RANGE_MAX.value}: is not above --range_min={_RANGE_MIN.value}, so no text is in the range; "
             "give a larger --range_max, or a smaller --range_min"
         )
+    for name, goes_with, is_given in (
+        ("seed", "--sampling=random", _SAMPLING.value == "random"),
+        ("text_field", "--corpus_file", bool(_CORPUS_FILE.value)),
+    ):
+        if flags.FLAGS[name].present and not is_given:
+            raise UserError(f"--{name}={flags.FLAGS[name].value}: has a meaning only with {goes_with}; leave it out")
     if _CORPUS_FILE.value and not storage.is_file(_CORPUS_FILE.value):
         raise UserError(f"--corpus_file={_CORPUS_FILE.value}: there is no such file; give texts, one a line")
     written_places.check_new([output_file], "output_file")

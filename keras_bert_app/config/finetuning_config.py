@@ -226,7 +226,8 @@ class FinetuningConfig(RerankOptions):
         "",
         "A fine-tuned run of the same task. The new run also learns its answers (distillation). The task must have "
         "classes, label sets or numbers. Several seeds answer together, by the mean of their logits. With "
-        "--task=similarity: a run, or a model in any layout, whose vectors the new run learns (--vector_loss=distill).",
+        "--task=similarity: a run (of several seeds, the best one), or a model in any layout, whose vectors the run "
+        "learns (--vector_loss=distill).",
     )
     unlabelled_files: tuple = field(
         (),

@@ -1,6 +1,5 @@
 """Makes sentence vectors from raw text, with a SavedModel or with the same module in this process."""
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -12,11 +11,11 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models, similarity_runs
+from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models
 from keras_bert_app.export import pooling as poolings
 from keras_bert_app.export.pretrained_export import TRAINING, facts, training_record, with_checkpoint
 from keras_bert_app.export.specs import About, checked_ids, example_row, ids_specs, takes_rows, text_spec, variables
-from keras_bert_app.interop import archives, hub, load, surgery
+from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.interop.huggingface import sentence_transformers_files
 from keras_bert_app.interop.weights import check_finite
@@ -24,6 +23,7 @@ from keras_bert_app.modeling.architectures import make_pretrainer
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
+from keras_bert_app.tasks import similarity_runs
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 _EXAMPLE = "A cat sat on the mat."
@@ -174,7 +174,7 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     Raises:
         UserError: the path holds no model, or the model cannot be pooled in this way.
     """
-    own = own_steps(path)
+    own = similarity_runs.own_steps(path)
     weights, lines = load.load_weights(
         os.path.join(path, own.folder) if own and own.folder else path, allow_missing=PARTS[1:]
     )
@@ -238,29 +238,6 @@ def _check_room(tokenizer, prompts, max_seq_length):
                 f"the prompt {name[:40]!r} has {count:,} tokens, which leaves no room for a text in rows of "
                 f"{max_seq_length}; give a shorter prompt, or longer rows by --max_seq_length"
             )
-
-
-def own_steps(path: str) -> sentence_transformers_files.SentenceTransformer | None:
-    """Reads the SentenceTransformer of a model's folder, or of a run of sentence vectors.
-
-    Args:
-        path: str. See interop.load.load_weights.
-
-    Returns:
-        SentenceTransformer, or None for other models.
-
-    Raises:
-        UserError: a file is damaged, or the model of an archive is in a folder of its own.
-    """
-    fetched, _ = hub.fetch(str(path))
-    is_archive = archives.is_archive(fetched)
-    with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:
-        own = sentence_transformers_files.read(place) or similarity_runs.read(place)
-    if own and own.folder and (is_archive or fetched != str(path)):
-        raise UserError(
-            f"{path}: has its model in the folder {own.folder}; download or unpack it, and give the directory"
-        )
-    return own
 
 
 def _settled(how, own, positions, prompts):

@@ -84,6 +84,11 @@ class MinedEpochs:
             f"{len(is_found):,} pairs (own texts {found.positive_cosines.mean():.3f}), mined in "
             f"{duration(time.monotonic() - began)}"
         )
+        if not is_found.any():
+            reporter.say(
+                "warning: no text is a negative; give a smaller first rank in --mine_range (few different texts) or a "
+                "smaller --mine_margin (the model does not yet tell the texts apart)"
+            )
         return found.numbers
 
     def _vectors(self):

@@ -1,22 +1,22 @@
 """The vectors of a teacher, from which a run of sentence vectors learns (--vector_loss=distill)."""
 
-import contextlib
 import dataclasses
 import os
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import archives, hub, load
+from keras_bert_app.interop import hub, load
 from keras_bert_app.interop.huggingface import sentence_transformers_files
 from keras_bert_app.modeling.vector_model import VectorHead, VectorModel
-from keras_bert_app.runs import seeds
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
-from keras_bert_app.tasks import predicting, scoring
+from keras_bert_app.tasks import predicting, scoring, similarity_runs
+from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.terminal.progress import Progress
@@ -34,6 +34,7 @@ class _Teacher:
     model: VectorModel
     tokenizer: BertTokenizer
     max_seq_length: int
+    prompts: Prompts
 
 
 def vectors(
@@ -57,16 +58,20 @@ def vectors(
     strategy = strategy or strategies.make_strategy(run.strategy)
     run = strategies.with_precision(run, strategy)
     teacher = _load(run, strategy)
-    texts = list(dict.fromkeys(example.texts[0] for example in data.train_examples))
-    run = dataclasses.replace(run, max_seq_length=teacher.max_seq_length)
-    examples = [Example("", (text,), None, "") for text in texts]
+    # The teacher reads a text with its own prompt for the role that the text has for the student.
+    keys = [(text_vectors.roles(example, len(example.texts))[0], example.texts[0]) for example in data.train_examples]
+    texts = list(dict.fromkeys(keys))
+    prompts = {f"{role}_prompt": teacher.prompts.of_role(role) for role in ROLES}
+    run = dataclasses.replace(run, max_seq_length=teacher.max_seq_length, **prompts)
+    examples = [Example("", (text,), None, "", role) for role, text in texts]
     features = data.task.family.featurize(data.task, examples, teacher.tokenizer, run, (), has_labels=False)
     config = teacher.model.config
     if stream:
         pooling = "[CLS]" if teacher.model.head.vector_pooling == "cls" else teacher.model.head.vector_pooling
+        words = teacher.prompts.words()
         print(
             f"teacher {run.teacher}: vectors of {config.hidden_size} numbers ({pooling} of the last layer) of "
-            f"{counted(len(texts), 'text')}",
+            f"{counted(len(texts), 'text')}{f', {words}' if words else ''}",
             file=stream,
             flush=True,
         )
@@ -85,8 +90,8 @@ def vectors(
             file=stream,
             flush=True,
         )
-    rows = {text: row for row, text in enumerate(texts)}
-    return found[[rows[example.texts[0]] for example in data.train_examples]]
+    rows = {key: row for row, key in enumerate(texts)}
+    return found[[rows[key] for key in keys]]
 
 
 def of_size(rows: np.ndarray, size: int) -> tuple[np.ndarray, float]:
@@ -120,12 +125,15 @@ def _load(run, strategy):
     fetched, _ = hub.fetch(path)
     if _is_export(fetched):
         raise UserError(f"--teacher={path}: is an export; give the model or the run that it was made from")
-    pooling, length, folder = _steps(fetched)
+    own = similarity_runs.own_steps(path)
+    pooling, length, folder = (own.pooling, own.max_seq_length, own.folder) if own else ("mean", 0, "")
     if pooling not in _POOLINGS:
         raise UserError(f"--teacher={path}: pools by {pooling}; expected a model that pools by {', '.join(_POOLINGS)}")
     weights, _ = load.load_weights(os.path.join(fetched, folder) if folder else path, allow_missing=PARTS[1:])
     if weights.vocabulary is None:
         raise UserError(f"--teacher={path}: has no vocab.txt; put the model's vocab.txt there")
+    if own:
+        sentence_transformers_files.check_case(own, weights.config.do_lower_case, weights.origin)
     if weights.config.has_columns:
         raise UserError(f"--teacher={path}: reads channels or positions of lines, which texts do not have")
     with strategy.scope():
@@ -137,21 +145,8 @@ def _load(run, strategy):
         )
         load.assign(model, weights)
     positions = weights.config.max_position_embeddings
-    return _Teacher(model, tokenizer_of(weights.vocabulary, weights.config), min(length or positions, positions))
-
-
-def _steps(path: str) -> tuple[str, int, str]:
-    """(pooling, most tokens of a row or 0, folder of the model or "") of a model, as its files say."""
-    values: dict[str, Any] = {} if archives.is_archive(path) else seeds.configuration(path)
-    head = values.get("head")
-    if isinstance(head, dict) and "vector_pooling" in head:
-        return head["vector_pooling"], values["finetuning"]["max_seq_length"], ""
-    is_archive = archives.is_archive(path)
-    with archives.unpacked(path) if is_archive else contextlib.nullcontext(path) as place:
-        own = sentence_transformers_files.read(place)
-    if own and own.folder and is_archive:
-        raise UserError(f"{path}: has its model in the folder {own.folder}; unpack it, and give the directory")
-    return (own.pooling, own.max_seq_length, own.folder) if own else ("mean", 0, "")
+    tokenizer = tokenizer_of(weights.vocabulary, weights.config)
+    return _Teacher(model, tokenizer, min(length or positions, positions), own.prompts if own else NO_PROMPTS)
 
 
 def _is_export(path):

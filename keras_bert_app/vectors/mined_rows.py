@@ -1,6 +1,5 @@
 """Rows of pairs with the hard negatives that a model finds for them."""
 
-import gzip
 import json
 import os
 import tempfile
@@ -59,21 +58,17 @@ def write_rows(path: str, examples: Sequence[Example], pairs: PairTexts, found: 
     """Writes JSON lines with anchor, positive and the list negative: the row's own negatives, then the new ones.
 
     Args:
-        path: str. X.jsonl or X.jsonl.gz, written whole or not at all.
+        path: str. X.jsonl, written whole or not at all.
         examples: sequence of Example. The pairs.
         pairs: PairTexts of these pairs.
         found: Mined of these pairs.
     """
     with storage.whole_file(path) as file:
-        # Without a name and a time, equal rows give equal bytes.
-        target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if path.endswith(".gz") else file
         for example, numbers in zip(examples, found.numbers.tolist(), strict=True):
             anchor, positive, *negatives = example.texts
             negatives += [pairs.candidates[number] for number in numbers if number != hard_negatives.NONE]
             row = {"anchor": anchor, "positive": positive, "negative": negatives}
-            target.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
-        if target is not file:
-            target.close()
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
 
 
 def report(found: Mined) -> Iterator[str]:

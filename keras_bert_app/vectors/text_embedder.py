@@ -276,7 +276,8 @@ def _texts_of(sentences):
     except TypeError:
         return sentences
     if items and all(isinstance(item, Mapping) and "text" in item for item in items):
-        return [text for item in items for text in item["text"]]
+        texts = [item["text"] for item in items]
+        return [each for text in texts for each in ([text] if isinstance(text, str | bytes) else text)]
     return items
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import vector_parity
-from keras_bert_app.export.sentence_vectors import own_steps
 from keras_bert_app.interop import parity
+from keras_bert_app.tasks.similarity_runs import own_steps
 from tests.cli.conftest import run  # noqa: F401  a fixture
 from tests.cli.test_commands import assert_refused
 from tests.interop.test_parity import interpreter

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.prompts import Prompts
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.sentence_vectors import Pooling, embedding_module, export_embeddings
 from keras_bert_app.interop import load
@@ -97,6 +98,30 @@ def test_the_teachers_vectors_are_those_of_embed(teacher, student, texts_dir):
     np.testing.assert_allclose(vector_teachers.vectors(data, run, 22, None, None), expected, atol=1e-6)
 
 
+def test_a_teacher_reads_its_own_prompts_and_not_those_of_the_student(teacher, tmp_path):
+    own = shutil.copytree(teacher, tmp_path / "with prompts")
+    steps = SentenceTransformer("cls", False, 12, "", (), prompts=Prompts({"query": "good ", "document": "bad "}))
+    sentence_transformers_files.write(str(own), steps, 32, 40)
+    rows = ["text_a\ttext_b", f"{TEXTS[0]}\t{TEXTS[1]}", f"{TEXTS[2]}\t{TEXTS[3]}"]
+    student = {"teacher": str(own), "query_prompt": "fine ", "document_prompt": "fine "}
+    for train, prompt in ((["text", *TEXTS[:3]], "bad "), (rows, "good ")):
+        (folder := tmp_path / prompt.strip()).mkdir()
+        data, run = data_of(write(folder, train=train, dev=SCORED), **student)
+        texts = [prompt + example.texts[0] for example in data.train_examples]
+        found = vector_teachers.vectors(data, run, 32, None, output := io.StringIO())
+        np.testing.assert_allclose(found, vectors_of(teacher, texts), atol=1e-6)
+        assert "prompts query 'good ', document 'bad '" in output.getvalue()
+
+
+def test_a_checkpoint_of_a_run_teaches_as_its_run(distilled, texts_dir):
+    best = str(checkpoints.best_checkpoints(distilled[0])[-1])
+    found = []
+    for path in (distilled[0], best):
+        data, run = data_of(texts_dir, teacher=path)
+        found.append(vector_teachers.vectors(data, run, 22, None, None))
+    np.testing.assert_array_equal(*found)
+
+
 def test_vectors_of_another_size_keep_their_cosines():
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(50, 3)) @ generator.normal(size=(3, 9)) + 0.01 * generator.normal(size=(50, 9))
@@ -176,6 +201,9 @@ def test_what_cannot_be_distilled_is_refused_in_one_line(teacher, student, texts
         teacher=teacher,
         vector_loss="simcse",
     )
+    (tmp_path / "mined").mkdir()
+    mined = write(tmp_path / "mined", train=["anchor\tpositive\tnegative", "a\tb\tc"], dev=SCORED)
+    refused("column 'negative' has negatives, which a teacher does not use; name", mined, teacher=teacher)
     scored = write(tmp_path, train=SCORED, dev=SCORED)
     refused("needs --vector_loss=distill and texts, .* two texts and a score in each row", scored, teacher=teacher)
     refused("--vector_sizes=.*: has an effect only with --vector_loss=", teacher=teacher, vector_sizes=("8",))

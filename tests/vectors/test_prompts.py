@@ -156,6 +156,7 @@ def test_encode_takes_a_prompt_by_name_by_role_or_as_text(embed, expected):
             embed.encode(TEXTS, prompt_type=role),
             of_role(TEXTS),
             embed.encode([{"text": TEXTS[:2]}, {"text": TEXTS[2:]}], prompt_type=role, hf_split="test", batch_size=2),
+            embed.encode([{"text": text} for text in TEXTS], prompt_type=role),
         ):
             np.testing.assert_allclose(vectors, expected[role], atol=1e-5)
     np.testing.assert_allclose(embed.encode(TEXTS), expected[""], atol=1e-5)

@@ -21,8 +21,8 @@ def define() -> tuple[flags.FlagHolder, ...]:
         flags.DEFINE_integer(
             "layer",
             None,
-            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. Default: -1 for a "
-            "sentence-transformers folder, else -2 (the second to last).",
+            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. Default: -1 for a run of "
+            "--task=similarity or a sentence-transformers folder, else -2 (the second to last).",
         ),
         flags.DEFINE_bool("normalize", None, f"Whether vectors get length 1. {own} no."),
         flags.DEFINE_bool("pool_special_tokens", None, f"Whether [CLS] and [SEP] are pooled too. {own} no."),

@@ -49,6 +49,7 @@ class SentenceTransformer:
         prompts: Prompts. The prompts and the name of the default one.
         similarity: str. The similarity function that users of the model should take, such as "cosine".
         lowers_case: bool. Whether texts become lower case even if the tokenizer keeps capitals.
+        truncate_dim: int or None. How many numbers of a vector sentence-transformers keeps; None for all.
     """
 
     pooling: str
@@ -60,6 +61,7 @@ class SentenceTransformer:
     prompts: Prompts = NO_PROMPTS
     similarity: str = "cosine"
     lowers_case: bool = False
+    truncate_dim: int | None = None
 
 
 def read(directory: str) -> SentenceTransformer | None:
@@ -95,9 +97,8 @@ def read(directory: str) -> SentenceTransformer | None:
         remarks.append(f"its truncate_dim is not followed; --vector_size={truncate_dim} does the same")
     files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *filter(None, [lengths_file]))
     files += (_PROMPTS,) if prompts.named else ()
-    return SentenceTransformer(
-        pooling, normalize, max_seq_length, folder, files, tuple(remarks), prompts, similarity, lowers_case
-    )
+    about = tuple(remarks), prompts, similarity, lowers_case, truncate_dim
+    return SentenceTransformer(pooling, normalize, max_seq_length, folder, files, *about)
 
 
 def write(directory: str, steps: SentenceTransformer, size: int, positions: int) -> None:
@@ -134,6 +135,7 @@ def write(directory: str, steps: SentenceTransformer, size: int, positions: int)
             "prompts": dict(steps.prompts.texts),
             "default_prompt_name": steps.prompts.default_name,
             "similarity_fn_name": steps.similarity,
+            **({"truncate_dim": steps.truncate_dim} if steps.truncate_dim else {}),
         },
     }
     for kind in modules[1:]:

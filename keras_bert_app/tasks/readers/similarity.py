@@ -121,6 +121,14 @@ def _kind_of_file(path, run):
     return _kind(*_columns(path, number, row, run)) if row is not None else None
 
 
+def _negative_column(path, run):
+    """The name of the first column of negatives in the first row of a table, or None."""
+    number, row = next(read_rows(path, has_header=run.header != "no"))
+    names, _ = _columns(path, number, row, run)
+    listed = [name for name in row if name.startswith("negative") and not run.text_columns]
+    return next(iter([*names[2:], *listed]), None)
+
+
 def _settled(run, path):
     """The run with the loss for the training file's columns, and the metric for those of dev."""
     kind = _kind_of_file(path, run)
@@ -141,6 +149,11 @@ def _settled(run, path):
     if loss not in losses:
         raise UserError(
             f"--vector_loss={loss}: {path} has {columns} in each row; give {' or '.join(losses)}, or leave it out"
+        )
+    if loss == DISTILL and kind == _PAIRS and (column := _negative_column(path, run)):
+        raise UserError(
+            f"{path}: column {column!r} has negatives, which a teacher does not use; name the texts and their "
+            "translations with --text_columns"
         )
     metric = run.similarity_metric
     if metric == "auto":

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.vectors import medquad_search
+from benchmarks.vectors import medquad_parts
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def written(tmp_path):
     """(folder, line of counts) of parts whose diseases share one answer."""
     focuses = {part: [] for part in ("train", "dev", "test")}
     for number in range(200):
-        focuses[medquad_search.part_of(f"disease {number}")].append(f"disease {number}")
+        focuses[medquad_parts.part_of(f"disease {number}")].append(f"disease {number}")
     rows = [
         {"focus": focus, "question": f"What is {focus} ?", "answer": f"{focus} is rare."}
         for part in focuses.values()
@@ -21,7 +21,7 @@ def written(tmp_path):
     shared = (focuses["train"][0], focuses["test"][0])
     rows += [{"focus": focus, "question": f"Is {focus} inherited ?", "answer": "It is."} for focus in shared]
     (tmp_path / "medquad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path, medquad_search.write_parts(str(tmp_path / "medquad.jsonl"), str(tmp_path / "parts")), focuses
+    return tmp_path, medquad_parts.write_parts(str(tmp_path / "medquad.jsonl"), str(tmp_path / "parts")), focuses
 
 
 def read(path):
