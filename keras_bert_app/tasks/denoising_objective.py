@@ -10,7 +10,8 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.objectives import TextToText
 
-WORDS = "input_word_numbers"  # a batch has the number of each piece's word, 0 for [CLS], [SEP] and padding
+# A batch has the number of each piece's word; 0 for [CLS], the prompt and [SEP]; -1 for padding.
+WORDS = "input_word_numbers"
 _PURPOSE = 2  # of the draws; the decoder's dropout has 1
 
 
@@ -53,7 +54,7 @@ def _with_targets(batch):
 
 
 def without_words(batch, seed, deletion_ratio: float):
-    """Deletes random words. At least one word of each text stays; [CLS] and [SEP] stay.
+    """Deletes random words. At least one word of each text stays; [CLS], the prompt and [SEP] stay.
 
     Args:
         batch: dict with input_word_ids, input_mask and WORDS, int32 [B, 1, S].

@@ -1,5 +1,6 @@
 """TSDAE: which words are deleted, what the decoder learns, and a whole run with its export."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -61,6 +62,10 @@ def test_pieces_have_the_numbers_of_their_words():
     examples = [Example("", (text,), None, "") for text in ("warmest day", "kindly", "the")]
     features = text_vectors.featurize(TASK, examples, tokenizer_of(vocabulary, config), run, ())
     assert features.token_labels[WORDS].tolist() == [0, 1, 1, 2, 0, 0, 1, 1, 0, 0, 1, 0]
+    # The pieces of a prompt are no words that are deleted.
+    run = dataclasses.replace(run, document_prompt="very kindly ")
+    features = text_vectors.featurize(TASK, examples, tokenizer_of(vocabulary, config), run, ())
+    assert features.token_labels[WORDS].tolist() == [0, 0, 0, 0, 3, 3, 4, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 3, 0]
 
 
 def test_the_decoder_reads_the_text_from_the_vector_alone():

@@ -133,7 +133,8 @@ def featurize(
         notes.append(f"{cut:,} of {units[-1]:,} texts have more than {run.max_seq_length} tokens and were cut")
     features = builder.features(np.arange(len(examples)), unit_splits=units, notes=notes)
     if has_labels and run.vector_loss == TSDAE and units[-1] == len(examples):
-        features.token_labels = {WORDS: _word_numbers(features, tokenizer)}
+        prompt_lengths = np.array([len(alone[example.role]) for example in examples])
+        features.token_labels = {WORDS: _word_numbers(features, tokenizer, prompt_lengths)}
     if has_labels:
         features.labels = _labels(examples)
     if has_labels and run.vector_loss in (CONTRASTIVE, SIMCSE):
@@ -172,13 +173,21 @@ def _pieces_of_prompts(tokenizer, prompts, room):
     return pieces
 
 
-def _word_numbers(features, tokenizer):
-    """int32 [T]: the number of each piece's word in its row, from 1; 0 for [CLS] and [SEP]."""
+def _word_numbers(features, tokenizer, prompt_lengths):
+    """int32 [T]: the number of each piece's word in its row, from 1; 0 for [CLS], the prompt and [SEP].
+
+    Args:
+        features: Features whose units are single texts.
+        tokenizer: the tokenizer of the pieces.
+        prompt_lengths: int [U]. Pieces of the prompt of each text.
+    """
     begins_word = np.array([not piece.startswith("##") for piece in tokenizer.vocabulary])[features.token_ids]
     starts, ends = features.row_splits[:-1], features.row_splits[1:]
     counts = np.cumsum(begins_word)
     numbers = counts - np.repeat(counts[starts], ends - starts)
-    numbers[starts], numbers[ends - 1] = 0, 0
+    places = np.arange(len(numbers)) - np.repeat(starts, ends - starts)
+    numbers[places <= np.repeat(prompt_lengths, ends - starts)] = 0
+    numbers[ends - 1] = 0
     return numbers.astype(np.int32)
 
 
