@@ -80,6 +80,8 @@ def main(arguments: list[str]) -> None:
         rankings[name] = search_evaluation.reranked(
             reranker, collection, rankings[first], _RERANK_COUNT.value, sys.stderr
         )
+        for line in reranker.remarks():
+            print(line, file=sys.stderr)
     scores = {name: search_scores.of_queries(found, collection.judged) for name, found in rankings.items()}
     results = search_evaluation.compared(scores)
     print("\n".join(search_evaluation.table(results)))

@@ -93,6 +93,8 @@ def main(queries: list[str]) -> None:
                     f"{missing:,} queries found fewer than {rows.shape[1]:,} texts; give a larger --search_width",
                     file=sys.stderr,
                 )
+    for line in reranker.remarks() if reranker else ():
+        print(line, file=sys.stderr)
 
 
 def _num_wanted():

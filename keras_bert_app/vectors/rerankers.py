@@ -1,7 +1,7 @@
 """Rerankers: the scores of many documents for a query, from a run of finetune --task=rerank or from its export."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -12,36 +12,61 @@ from keras_bert_app.vectors.text_sources import work_of
 
 BATCH_SIZE = 32
 _INPUTS = {"query", "document"}
-# A function from a query and texts to scores, float32 [N], the highest for the best text.
-Reranker = Callable[[bytes, Sequence[bytes]], np.ndarray]
+
+
+class Reranker:
+    """A function from a query and texts to scores.
+
+    Args:
+        path: str. The work directory of a run, or an export with or without its version number.
+        batch_size: int. The most texts of a batch. A batch has texts of similar lengths.
+
+    Attributes:
+        num_scored: int. How many texts were scored so far.
+        num_truncated: int. How many of them were too long, together with their query, and lost their ends.
+    """
+
+    def __init__(self, path: str, batch_size: int = BATCH_SIZE):
+        self.path, self.batch_size, self.num_scored, self.num_truncated = path, batch_size, 0, 0
+        self._serve = _serve(path)
+
+    def __call__(self, query: bytes, texts: Sequence[bytes]) -> np.ndarray:
+        """Scores texts.
+
+        Args:
+            query: bytes.
+            texts: sequence of bytes.
+
+        Returns:
+            float32 [N], in the order of the texts. The best text has the highest score.
+        """
+        found = np.zeros(len(texts), np.float32)
+        # The longest texts come first, so that a lack of memory shows at once.
+        order = sorted(range(len(texts)), key=lambda number: -work_of(texts[number]))
+        for start in range(0, len(order), self.batch_size):
+            some = order[start : start + self.batch_size]
+            found[some], truncated = _scores(self._serve, self.path, query, [texts[number] for number in some])
+            self.num_truncated += int(truncated.sum())
+        self.num_scored += len(texts)
+        return found
+
+    def remarks(self) -> list[str]:
+        """[] or a line for people: how many texts lost their ends."""
+        if not self.num_truncated:
+            return []
+        return [
+            f"{self.path}: {self.num_truncated:,} of {self.num_scored:,} texts had, with their query, more tokens than "
+            "the reranker reads; their ends were left out"
+        ]
 
 
 def load_reranker(path: str | os.PathLike, batch_size: int = BATCH_SIZE) -> Reranker:
-    """Loads a model that scores texts for a query.
-
-    Args:
-        path: str or os.PathLike. The work directory of a run, or an export with or without its version number.
-        batch_size: int. The most texts of a batch. A batch has texts of similar lengths.
-
-    Returns:
-        A function (query, texts) -> float32 [N], the scores of the texts in their order; see Reranker.
+    """Loads a model that scores texts for a query. The arguments are those of Reranker.
 
     Raises:
         UserError: there is no such model, or it is no reranker.
     """
-    path = os.fspath(path)
-    serve = _serve(path)
-
-    def scores(query: bytes, texts: Sequence[bytes]) -> np.ndarray:
-        found = np.zeros(len(texts), np.float32)
-        # The longest texts come first, so that a lack of memory shows at once.
-        order = sorted(range(len(texts)), key=lambda number: -work_of(texts[number]))
-        for start in range(0, len(order), batch_size):
-            some = order[start : start + batch_size]
-            found[some] = _scores(serve, path, query, [texts[number] for number in some])
-        return found
-
-    return scores
+    return Reranker(os.fspath(path), batch_size)
 
 
 def _serve(path):
@@ -54,7 +79,7 @@ def _serve(path):
     signatures = saved_models.load(path).signatures
     serve = signatures["serving_default"] if "serving_default" in signatures else None
     taken = set(serve.structured_input_signature[1]) if serve else set()
-    if taken != _INPUTS or "scores" not in serve.structured_outputs:
+    if taken != _INPUTS or not {"scores", "truncated"} <= set(serve.structured_outputs):
         raise UserError(
             f"{path}: is no reranker (it takes {', '.join(sorted(taken)) or 'nothing'}); expected a run of finetune "
             "--task=rerank, or its export without _ids"
@@ -65,7 +90,7 @@ def _serve(path):
 def _scores(serve, path, query, texts):
     try:
         outputs = serve(query=tf.constant([query] * len(texts), tf.string), document=tf.constant(texts, tf.string))
-        scores = outputs["scores"].numpy()
+        scores, truncated = outputs["scores"].numpy(), outputs["truncated"].numpy()
     except tf.errors.ResourceExhaustedError:
         raise  # the command gives the advice for too little memory
     except (tf.errors.OpError, ValueError, TypeError) as error:
@@ -73,7 +98,7 @@ def _scores(serve, path, query, texts):
         raise UserError(f"{path}: cannot score these texts ({reason}); export the run again") from None
     if scores.shape != (len(texts),) or not np.isfinite(scores).all():
         raise UserError(f"{path}: does not give a finite score for each text; export the run again")
-    return scores
+    return scores, truncated
 
 
 def best_first(scores: np.ndarray) -> list[int]:

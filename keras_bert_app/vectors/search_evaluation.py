@@ -1,6 +1,6 @@
 """Rankings of a model or a reranker for a collection, and scores of several rankings with their intervals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 import numpy as np
@@ -10,7 +10,7 @@ from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.vectors import vector_files, word_search
 from keras_bert_app.vectors.embedding import Embedder, embed_texts, for_role
 from keras_bert_app.vectors.nearest import nearest
-from keras_bert_app.vectors.rerankers import Reranker, best_first
+from keras_bert_app.vectors.rerankers import best_first
 from keras_bert_app.vectors.search_collections import Collection
 from keras_bert_app.vectors.text_sources import work_of
 
@@ -55,12 +55,12 @@ def rankings_of_model(
 
 
 def reranked(
-    reranker: Reranker, collection: Collection, rankings: Mapping[str, list[str]], count: int, stream: TextIO
+    reranker: Callable, collection: Collection, rankings: Mapping[str, list[str]], count: int, stream: TextIO
 ) -> dict[str, list[str]]:
     """The rankings with their first texts in the order of a reranker.
 
     Args:
-        reranker: rerankers.Reranker.
+        reranker: function (query, texts) -> scores, such as rerankers.Reranker.
         collection: Collection.
         rankings: dict name of a query -> ids, the result of a search.
         count: how many texts of each query to score. The others follow in their order.

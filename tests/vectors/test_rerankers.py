@@ -66,7 +66,10 @@ def test_scores_of_a_run_and_of_its_export_are_those_of_predict(models):
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, expected["scores"], atol=1e-5)
         assert [rank + 1 for rank in np.argsort(rerankers.best_first(scores))] == expected["ranks"]
-    assert rerankers.load_reranker(workdir)(b"dog", []).shape == (0,)
+    reranker = rerankers.load_reranker(workdir)
+    assert reranker(b"dog", []).shape == (0,) and reranker.remarks() == []
+    reranker(b"dog", [b"cat", b"cat " * 30])
+    assert reranker.remarks()[0].startswith(f"{workdir}: 1 of 2 texts had, with their query, more tokens than the rer")
     assert rerankers.best_first(np.array([1.0, 2.0, 2.0, 3.0])) == [3, 1, 2, 0]
 
 

@@ -36,8 +36,8 @@ class Example:
         labels: The grade of each document, above 0 if it is relevant; None if the grades are unknown.
         names: Names of the documents in predictions.
         places: file:line of each document.
-        in_training: Whether the example is a part of a query to train on: one pair, or one list with BINARY, GRADED or
-            LISTWISE. Other examples have all documents of their query.
+        in_training: Whether the example is a part of a query to train on: one pair (BINARY, GRADED) or one list
+            (LISTWISE). Other examples have all documents of their query.
     """
 
     guid: str
@@ -118,8 +118,9 @@ def featurize(
     notes += notes_of_empty(examples, empty)
     if cut:
         notes.append(f"{cut:,} of {sum(sizes):,} pairs have more than {run.max_seq_length} tokens and were cut")
-    in_lists = run.ranking_loss == LISTWISE and bool(examples) and examples[0].in_training
-    if has_labels and not examples[0].in_training:
+    in_training = any(example.in_training for example in examples)
+    in_lists = in_training and run.ranking_loss == LISTWISE
+    if has_labels and not in_training:
         notes += _notes_without_score(examples)
     splits = np.concatenate([[0], np.cumsum(sizes)])
     return builder.features(
@@ -132,7 +133,7 @@ def featurize(
 
 def _notes_without_score(examples):
     count = sum(not ranking_scores.has_score(example.labels) for example in examples)
-    notes = [f"{count:,} of {len(examples):,} queries have no relevant document, or only such, and no score"]
+    notes = [f"{count:,} of {len(examples):,} queries without a score: no relevant document, or only relevant ones"]
     if min(min(example.labels) for example in examples) > 0:
         notes.append("every label is above 0, so that every document is relevant to mrr@10 and map")
     return notes[not count :]
