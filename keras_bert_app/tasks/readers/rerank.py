@@ -34,12 +34,12 @@ class _Columns(NamedTuple):
 
     Attributes:
         texts: query and document.
-        negatives: columns of documents that do not answer the query.
+        negatives: columns of documents that do not answer the query; None for all columns "negative*" of each row.
         label: the column of grades, or None.
     """
 
     texts: tuple[str, str]
-    negatives: tuple[str, ...]
+    negatives: tuple[str, ...] | None
     label: str | None
 
 
@@ -60,40 +60,49 @@ def _columns(path, number, row, run, has_labels=True) -> _Columns:
                 f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if "
                 "line 1 is a row, give --header=no, and columns by number from 0)"
             )
-        names = [*found, *sorted(name for name in row if name.startswith("negative"))]
+        names = list(found)
     if len(names) < 2:
         raise UserError(f"--text_columns={','.join(names)}: names one column; expected a query and a document")
     is_named = run.label_column != _LABEL
-    wanted = [run.label_column] if is_named else [_LABEL, *_GRADES] if len(names) == 2 else []
+    negatives = tuple(names[2:]) if run.text_columns else None
+    has_negatives = bool(negatives) or negatives is None and bool(_negatives(row))
+    wanted = [run.label_column] if is_named else [] if has_negatives else [_LABEL, *_GRADES]
     label = next((name for name in wanted if name in row and name not in names), None)
     if is_named and has_labels and label is None:
         raise UserError(
             f"{path}:{number}: --label_column={run.label_column}: expected another one of the columns "
             f"{', '.join(shown_columns(row))}; correct it, or leave it out"
         )
-    return _Columns(tuple(names[:2]), tuple(names[2:]), label)
+    return _Columns(tuple(names[:2]), negatives, label)
+
+
+def _negatives(row):
+    """The columns of a row with documents that do not answer its query, if --text_columns does not name them."""
+    return tuple(sorted(name for name in row if name.startswith("negative")))
 
 
 def _rows(path, run, has_labels) -> Iterator[tuple[str, list[_Document]]]:
     """Yields (query, documents) of each row of a file."""
-    columns = None
+    columns, has_others, first = None, False, ""
     for place, (number, row) in enumerate(read_rows(path, has_header=run.header != "no")):
         if columns is None:
-            columns = _columns(path, number, row, run, has_labels)
-            if has_labels and not columns.label and not columns.negatives:
-                raise UserError(
-                    f"{path}:{number}: has no labels and no documents that do not answer their query; {_LAYOUTS}; for "
-                    "vectors of such pairs, give --task=similarity"
-                )
+            columns, first = _columns(path, number, row, run, has_labels), f"{path}:{number}"
         query, text = (text_of(path, number, row, name) for name in columns.texts)
         name = " ".join(str(row.get("id", row.get("index", place))).split())
         grade = None
         if has_labels:
             grade = _grade(path, number, label_of(path, number, row, columns.label)) if columns.label else 1.0
         documents = [_Document(text, grade, name, f"{path}:{number}")]
-        for other in texts_in(path, number, row, columns.negatives):
+        negatives = _negatives(row) if columns.negatives is None else columns.negatives
+        for other in texts_in(path, number, row, negatives):
+            has_others = True
             documents.append(_Document(other, 0.0 if has_labels else None, name, f"{path}:{number}"))
         yield query, documents
+    if has_labels and first and not columns.label and not has_others:
+        raise UserError(
+            f"{first}: has no labels and no documents that do not answer their query; {_LAYOUTS}; for vectors of such "
+            "pairs, give --task=similarity"
+        )
 
 
 def _grade(path, number, value):

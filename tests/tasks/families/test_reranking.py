@@ -74,6 +74,12 @@ def test_the_rows_of_a_query_are_one_example_of_dev_and_pairs_or_lists_of_traini
     assert [(example.documents, example.labels) for example in read(data)] == [(tuple("bcde"), (1.0, 0.0, 0.0, 1.0))]
 
 
+def test_rows_of_json_may_have_several_negatives_or_none(tmp_path):
+    rows = [{"anchor": "a", "positive": "b"}, {"anchor": "a", "positive": "c", "negative": ["d", "e"], "score": 0.5}]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read(tmp_path)[0].labels == (1.0, 1.0, 0.0, 0.0) and settled(tmp_path).ranking_loss == "listwise"
+
+
 def test_a_text_that_is_relevant_in_one_row_is_relevant(tmp_path):
     data = write(tmp_path, train=[*TRIPLES, "a\td\tb\tf"])
     assert read(data)[0].labels == (1.0, 0.0, 1.0, 0.0)  # b, c, d, f
