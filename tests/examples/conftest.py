@@ -1,14 +1,9 @@
 """Fixtures of the examples: commands in this process, and a small model."""
 
-import numpy as np
 import pytest
 
-from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.config.weight_shapes import shapes
-from keras_bert_app.interop import load
-from keras_bert_app.interop.weights import Weights
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.cli.conftest import run  # noqa: F401  a fixture
+from tests.random_models import write_random_model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -28,18 +23,7 @@ def command(run):  # noqa: F811
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
     """The directory of a model with random weights and pieces of single letters."""
-    pieces = (*SPECIAL_PIECES, *"$#.", *LETTERS, *(f"##{letter}" for letter in LETTERS))
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=128,
-    )
-    generator = np.random.default_rng(0)
-    tensors = {path: generator.normal(0.0, 0.1, shape).astype(np.float32) for path, shape in shapes(config).items()}
-    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
+    pieces = (*"$#.", *LETTERS, *(f"##{letter}" for letter in LETTERS))
     directory = tmp_path_factory.mktemp("tiny") / "a model"
-    load.write_weights(Weights(config, tensors, vocabulary=vocabulary, origin="a test"), "workdir", str(directory))
+    write_random_model(directory, pieces, 0.1, intermediate_size=32, max_position_embeddings=128)
     return directory

@@ -3,17 +3,12 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 
-from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.config.weight_shapes import shapes
-from keras_bert_app.interop import load
-from keras_bert_app.interop.weights import Weights
 from keras_bert_app.tasks import registry
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.cli.conftest import run  # noqa: F401  a fixture
+from tests.random_models import write_random_model
 
 WORDS = "cat dog bird stone river rain bread salt hill table".split()
 
@@ -21,21 +16,7 @@ WORDS = "cat dog bird stone river rain bread salt hill table".split()
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """The directory of a model with random weights. Its name has a space."""
-    pieces = (*SPECIAL_PIECES, *WORDS)
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=16,
-    )
-    generator = np.random.default_rng(0)
-    tensors = {path: generator.normal(0.0, 0.5, shape).astype(np.float32) for path, shape in shapes(config).items()}
-    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
-    directory = str(tmp_path_factory.mktemp("models") / "a model")
-    load.write_weights(Weights(config, tensors, vocabulary=vocabulary, origin="a test"), "workdir", directory)
-    return directory
+    return write_random_model(tmp_path_factory.mktemp("models") / "a model", WORDS)
 
 
 def test_the_output_has_all_pairs_and_their_own_negatives_and_is_read_by_finetune(tmp_path, model, run):  # noqa: F811

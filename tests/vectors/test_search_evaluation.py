@@ -7,16 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import load
-from keras_bert_app.interop.weights import Weights
 from keras_bert_app.tasks import search_scores
 from keras_bert_app.vectors import search_collections, word_search
 from keras_bert_app.vectors.search_evaluation import compared
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.cli.conftest import run  # noqa: F401  a fixture
+from tests.random_models import write_random_model
 
 WORDS = "cat dog bird stone river rain bread salt hill table".split()
 
@@ -109,20 +105,7 @@ def test_gains_have_intervals_over_queries():
 
 
 def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run):  # noqa: F811
-    pieces = (*SPECIAL_PIECES, *WORDS)
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=16,
-    )
-    generator = np.random.default_rng(0)
-    tensors = {path: generator.normal(0.0, 0.5, shape).astype(np.float32) for path, shape in shapes(config).items()}
-    vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
-    model = str(tmp_path / "a model")
-    load.write_weights(Weights(config, tensors, vocabulary=vocabulary, origin="a test"), "workdir", model)
+    model = write_random_model(tmp_path / "a model", WORDS)
     texts = {f"d{n}": f"{a} {b}" for n, (a, b) in enumerate(zip(WORDS, WORDS[1:], strict=False))}
     queries = {name.replace("d", "q"): text for name, text in texts.items()} | {"d0": "cat dog"}
     grades = [(query, query.replace("q", "d") if query != "d0" else "d1", 1) for query in queries]
