@@ -208,7 +208,10 @@ class FinetuningConfig(RerankOptions):
         0, "Number of evaluations without a better score that ends the run; 0: never.", minimum=0
     )
     max_train_examples: int = field(
-        0, "Most training examples. --seed decides the draw, and each class keeps its share. 0: all.", minimum=0
+        0,
+        "Most training examples. --seed decides the draw, and each class keeps its share; a reranker gets whole "
+        "queries. 0: all.",
+        minimum=0,
     )
     swap_pairs: bool = field(
         False, "Train on each pair of texts in both orders, for tasks whose answers do not depend on the order."

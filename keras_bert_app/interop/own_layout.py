@@ -60,7 +60,16 @@ def read(path: str) -> Weights:
         raise UserError(f"{run_directory}/config.json: task {task[:80]!r} is none of {', '.join(TASKS)}")
     tensors, num_slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{num_slots} tensors"} if num_slots else {}
-    tensors = _scaled_output_layer(tensors, values.get("head", {}))
+    head = values.get("head", {})
+    if values.get("finetuning", {}).get("ranking_loss") != "graded":
+        tensors = _scaled_output_layer(tensors, head)
+    elif task:
+        # The grade is offset + scale * sigmoid(output). Other programs apply the sigmoid, but have no units.
+        lowest = head.get("offset", 0.0)
+        highest = lowest + head.get("scale", 1.0)
+        unused["the units of the grades"] = (
+            f"the sigmoid of the output is a share of the range: 0 for grade {lowest:g}, 1 for grade {highest:g}"
+        )
     if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(
         part_of(path) == "next_sentence" for path in tensors
     ):

@@ -19,7 +19,7 @@ def split(task: Task, examples: Examples) -> tuple[Examples, Examples]:
 
     The hash of an example's source, such as its text, decides its half. Examples of one text therefore stay together,
     and an example keeps its half when other examples are added or removed. If dev has only one text, the function
-    hashes the numbers of the examples.
+    hashes the numbers of the examples. If the task can score only some examples, both halves get some of these.
 
     Args:
         task: Task.
@@ -40,14 +40,24 @@ def split(task: Task, examples: Examples) -> tuple[Examples, Examples]:
             f"dev of task {task.name} has one example, which cannot both choose the best weights and be reported; "
             "give more, or --test_file"
         )
-    is_reported = {key: digest[0] % 2 == 1 for key, digest in hashes.items()}
-    if len(set(is_reported.values())) == 1:  # a handful of texts may all fall into one half
-        later = sorted(hashes, key=hashes.get)[len(hashes) // 2 :]
-        is_reported = {key: key in set(later) for key in hashes}
+    is_reported = _halves(hashes)
+    if task.can_score:
+        scored = {key for key, example in zip(keys, examples, strict=True) if task.can_score(example)}
+        if len(scored) > 1:
+            is_reported |= _halves({key: hashes[key] for key in scored})
     parts = ([], [])
     for key, example in zip(keys, examples, strict=True):
         parts[is_reported[key]].append(example)
     return examples.of(parts[0]), examples.of(parts[1])
+
+
+def _halves(hashes):
+    """dict key -> whether it is in the half to report, by the first byte of its hash."""
+    is_reported = {key: digest[0] % 2 == 1 for key, digest in hashes.items()}
+    if len(set(is_reported.values())) == 1:  # a handful of texts may all fall into one half
+        later = set(sorted(hashes, key=hashes.get)[len(hashes) // 2 :])
+        is_reported = {key: key in later for key in hashes}
+    return is_reported
 
 
 def seen(task: Task, examples: Sequence, others: Sequence) -> int:

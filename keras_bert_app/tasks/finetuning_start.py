@@ -310,7 +310,7 @@ def _head(existing, data, run, tokenizer, context_units, model_config):
             "with projections (--config=elmo)"
         )
     head = context_lstm.in_head(head, context_units, model_config.num_hidden_layers)
-    return transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
+    return transfer.in_units_of(head, data, existing.values if existing.has_begun else None, run.ranking_loss)
 
 
 def _vector_start(existing, run, model_config, vocabulary, word_vectors, data):

@@ -9,8 +9,9 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import dev_halves, registry, sampling
+from keras_bert_app.tasks.families import ranking_scores
 from keras_bert_app.tasks.features import Features
-from keras_bert_app.tasks.task import Examples, Task
+from keras_bert_app.tasks.task import RERANK, Examples, Task
 
 _SHOWN_CLASSES = 6
 
@@ -122,11 +123,26 @@ def choosing_and_reported(run: FinetuningConfig, task: Task, dev_examples: Examp
         (examples that choose the best weights, examples to report, description of the examples to report).
 
     Raises:
-        UserError: dev has only one example, or the test file cannot be read.
+        UserError: dev has only one example, a part has no example that can be scored, or the test file cannot be read.
     """
     if run.test_file:
+        _check_scores(task, run, dev_examples, "")
         return dev_examples, task.read_file(run.test_file, run, split="test"), run.test_file
-    return *dev_halves.split(task, dev_examples), dev_halves.REPORTED
+    halves = dev_halves.split(task, dev_examples)
+    for half, name in zip(halves, (dev_halves.CHOOSING, dev_halves.REPORTED), strict=True):
+        _check_scores(task, run, half, name)
+    return *halves, dev_halves.REPORTED
+
+
+def _check_scores(task, run, examples, half):
+    """Raises UserError if a part of dev has no score, so that the run does not end at an evaluation."""
+    if not task.can_score:
+        return
+    path = examples[0].place.rpartition(":")[0]
+    advice = "give more queries with both" + (", or --test_file" if half else "")
+    if run.max_eval_examples:
+        advice += f", or raise --max_eval_examples={run.max_eval_examples}, which keeps the first queries"
+    ranking_scores.check(examples, f"{path}, {half}" if half else path, advice)
 
 
 def _without(task, examples, chosen):
@@ -139,12 +155,31 @@ def _without(task, examples, chosen):
 def drawn_examples(examples: Examples, task: Task, run: FinetuningConfig) -> Examples:
     """Draws --max_train_examples training examples by the seed of a run. Each class keeps its share.
 
+    For a reranker the function draws whole queries.
+
     Args:
         examples: all training examples.
         task: Task.
         run: FinetuningConfig.
+
+    Raises:
+        UserError: a reranker cannot learn from the queries that are drawn.
     """
-    return examples.of(sampling.drawn(examples, run.max_train_examples, run.seed, task.classes))
+    if task.kind != RERANK:
+        return examples.of(sampling.drawn(examples, run.max_train_examples, run.seed, task.classes))
+    drawn = sampling.drawn_groups(examples, run.max_train_examples, run.seed, task.family.sources(examples))
+    if not drawn:
+        raise UserError(
+            f"--max_train_examples={run.max_train_examples}: every query has more examples; whole queries are drawn, "
+            "so give a higher number"
+        )
+    labels = {label for example in drawn for label in example.labels}
+    if len(labels) < 2:
+        raise UserError(
+            f"--max_train_examples={run.max_train_examples}: all {len(drawn):,} documents that --seed={run.seed} draws "
+            f"have the label {min(labels):g}; give a higher number, so that relevant documents and others are drawn"
+        )
+    return examples.of(drawn)
 
 
 def _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples):

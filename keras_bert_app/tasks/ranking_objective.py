@@ -79,7 +79,7 @@ class RankingObjective(Objective):
         meanings = {
             BINARY: "whether a document answers its query",
             GRADED: f"how well a document answers its query, from {lowest:g} to {highest:g}",
-            LISTWISE: f"the relevant documents of a query among at most {self.list_size} documents",
+            LISTWISE: f"the relevant documents (label above 0) of a query among at most {self.list_size} documents",
         }
         return f"loss {self.loss}: {meanings[self.loss]}"
 

@@ -29,6 +29,28 @@ def drawn(examples: Sequence, most: int, seed: int, classes: Classes) -> list:
     return [examples[number] for number in sorted(chosen)]
 
 
+def drawn_groups(examples: Sequence, most: int, seed: int, sources: Sequence) -> list:
+    """At most `most` examples in their order: all examples of some sources. The list is empty if no source is so small.
+
+    Args:
+        examples: the examples.
+        most: how many examples to keep; 0 for all.
+        seed: the same seed draws the same sources.
+        sources: the source of each example, such as its query.
+    """
+    if not most or most >= len(examples):
+        return list(examples)
+    sizes = list(collections.Counter(sources).items())
+    generator = np.random.Generator(np.random.Philox(key=[seed, _DRAW]))
+    chosen, rest = set(), most
+    for number in generator.permutation(len(sizes)).tolist():
+        source, size = sizes[number]
+        if size <= rest:
+            chosen.add(source)
+            rest -= size
+    return [example for example, source in zip(examples, sources, strict=True) if source in chosen]
+
+
 def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequence) -> list[bool]:
     """Whether each example is held out of the training for development.
 

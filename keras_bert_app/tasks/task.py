@@ -167,6 +167,7 @@ class Task:
         metrics_of: Function (run) -> the metrics, if they depend on the run. None: they do not.
         baseline: Function (task, train_examples, examples, labels) -> (description, predictions) of a baseline without
             a model. None: the baseline of the family.
+        can_score: Function (labelled example) -> whether its answer can have a score. None: every answer has one.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Task:
     is_ordered: bool = False
     metrics_of: Callable | None = None
     baseline: Callable | None = None
+    can_score: Callable | None = None
 
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
         """The configuration that decides the settings which the flags left open; see the attribute settle."""

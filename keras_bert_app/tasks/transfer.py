@@ -16,6 +16,7 @@ from keras_bert_app.modeling.task_models import TaskHead, is_same_head
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring, vector_teachers
 from keras_bert_app.tasks.labelled_data import Data
+from keras_bert_app.tasks.ranking_objective import GRADED
 from keras_bert_app.tasks.task import RERANK, SIMILARITY, Task
 from keras_bert_app.training import strategies
 from keras_bert_app.training.optimizers import choice
@@ -39,7 +40,6 @@ _PROBLEM_TYPES = {
     "classification": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regression": "regression",
-    "rerank": "regression",
 }
 
 
@@ -162,7 +162,7 @@ def kept_answers(workdir: str, data: Data) -> np.ndarray | None:
     return logits if len(logits) == data.train.num_units else None
 
 
-def in_units_of(head: TaskHead, data: Data, begun: dict | None = None) -> TaskHead:
+def in_units_of(head: TaskHead, data: Data, begun: dict | None = None, ranking_loss: str = "") -> TaskHead:
     """The Head of a run, which learns standardized labels if the labels are numbers.
 
     The offset of the head is the mean of the training labels, and its scale is their standard deviation.
@@ -175,16 +175,17 @@ def in_units_of(head: TaskHead, data: Data, begun: dict | None = None) -> TaskHe
         head: Head or Decoder. The function returns it unchanged for other kinds of tasks.
         data: labelled_data.Data.
         begun: dict. config.json of a run that resumes and keeps its units; None for a new run.
+        ranking_loss: str. The loss of a reranker.
     """
+    if data.task.kind == RERANK and ranking_loss != GRADED:
+        return head
     if data.task.kind not in ("regression", RERANK) or data.task.value_range:
         return head
     if begun is not None:
         units = {name: begun["head"][name] for name in ("scale", "offset")}
     elif data.task.kind == RERANK:
-        values = data.known_labels()
-        if values.ndim > 1 or np.all((values == 0) | (values == 1)):  # lists, or right and wrong documents
-            return head
-        units = {"scale": float(np.ptp(values)) or 1.0, "offset": float(values.min())}
+        values = data.known_labels()  # of two grades at least; see drawn_examples
+        units = {"scale": float(np.ptp(values)), "offset": float(values.min())}
     else:
         values = data.known_labels().astype(np.float64)
         units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}
@@ -350,7 +351,8 @@ def keep_output_layer(
     if origin and not is_ours:
         lines = [*lines, f"  left out: the output layer, of {origin} ({', '.join(earlier_labels[:6]) or 'no labels'})"]
     if is_ours:
-        tensors = {**tensors, **(_in_units(tensors, head) if "classifier/kernel" in tensors else {})}
+        has_units = "classifier/kernel" in tensors and task.kind != RERANK  # own_layout reads a reranker without units
+        tensors = {**tensors, **(_in_units(tensors, head) if has_units else {})}
         and_labels = f" and labels ({', '.join(labels[:6])})" if labels else ""
         lines = [*lines, f"  kept: the output layer, of the same kind{and_labels}"]
     return dataclasses.replace(weights, tensors=tensors), lines

@@ -1,7 +1,8 @@
 """Scores of rankings: the documents of each query by their scores, against their grades.
 
-A document is relevant if its grade is above 0. A ranking has a score if the query has a relevant document and one of a
-lower grade. Of documents with equal scores, the one of the lower grade comes first, so that a tie is no success.
+A document is relevant if its grade is above 0, as in the files of TREC; see gains. A ranking has a score if the query
+has a relevant document and one of a lower grade. Of documents with equal scores, the one of the lower grade comes
+first, so that a tie is no success.
 """
 
 from collections.abc import Sequence
@@ -31,9 +32,36 @@ def ordered(scores: Sequence[float], grades: Sequence[float] | None = None) -> n
     return np.lexsort((np.zeros(len(values)) if grades is None else np.asarray(grades), -values))
 
 
+def gains(grades: Sequence[float]) -> np.ndarray:
+    """float64 [G]: how relevant each document is; 0 for a document that is not relevant.
+
+    Args:
+        grades: float [G].
+    """
+    return np.maximum(np.asarray(grades, np.float64), 0.0)
+
+
 def has_score(grades: Sequence[float]) -> bool:
     """Whether the ranking of documents with these grades can be right or wrong."""
-    return max(grades) > 0 and min(grades) < max(grades)
+    return max(gains(grades)) > 0 and min(grades) < max(grades)
+
+
+def check(examples: Sequence, where: str, advice: str) -> None:
+    """Refuses examples without any score.
+
+    Args:
+        examples: reranking.Example with labels.
+        where: the file or the part of it, for the message.
+        advice: what else the user can do, for the message.
+
+    Raises:
+        UserError: no query has a score.
+    """
+    if not any(has_score(example.labels) for example in examples):
+        raise UserError(
+            f"{where}: no query has a relevant document (label above 0) and another one, which the score of a ranking "
+            f"needs; {advice}"
+        )
 
 
 def of_query(metric: str, scores: Sequence[float], grades: Sequence[float]) -> float:

@@ -73,6 +73,12 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
             f"{example.place}: label {example.labels[0]:g}; --ranking_loss=binary expects 0 or 1; leave it out to "
             "learn grades"
         )
+    if run.ranking_loss == LISTWISE and (lowest := min(grades)) > 0:
+        raise UserError(
+            f"{place}: no list has a document with the label 0, and --ranking_loss={LISTWISE} takes every label above "
+            f"0 as relevant; if the lowest label {lowest:g} says not relevant, subtract it from all labels, or leave "
+            "the flag out to learn grades"
+        )
     if len(grades) < 2:
         raise UserError(
             f"{place}: every document has the label {min(grades):g}; expected relevant documents and others; add "
@@ -145,7 +151,7 @@ def _label_values(examples, list_size):
         return np.array([label for example in examples for label in example.labels], np.float32)
     values = np.zeros((len(examples), list_size), np.float32)
     for row, example in zip(values, examples, strict=True):
-        row[: len(example.labels)] = np.maximum(example.labels, 0.0)
+        row[: len(example.labels)] = ranking_scores.gains(example.labels)
     return values
 
 

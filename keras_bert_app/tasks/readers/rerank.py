@@ -181,11 +181,8 @@ def _part(split: str, examples: Sequence[Example], run: FinetuningConfig) -> lis
             _part_of(example, numbers) for example in examples for numbers in numbers_of(example.labels, run.list_size)
         ]
     labelled = [example for example in examples if example.labels is not None]
-    if labelled and not any(ranking_scores.has_score(example.labels) for example in labelled):
-        raise UserError(
-            f"{labelled[0].place.rpartition(':')[0]}: no query has a relevant document (label above 0) and another "
-            f"one, which the score of a ranking needs; {_LAYOUTS}"
-        )
+    if labelled:
+        ranking_scores.check(labelled, labelled[0].place.rpartition(":")[0], _LAYOUTS)
     return examples
 
 
@@ -203,20 +200,21 @@ def _pairs(labels, list_size):
 
 
 def _lists(labels: Sequence[float], list_size: int) -> list[list[int]]:
-    """Lists of at most list_size numbers of documents, each with relevant ones and others.
+    """Lists of at most list_size numbers of documents, each with better ones and others.
 
-    Every document is in a list. Relevant documents take half of a list at most, and the others are dealt out to the
-    lists like cards, because their order in the file may be that of a search.
+    Every document is in a list. The others are not relevant, or have the lowest grade of a query whose documents are
+    all relevant. The better ones take half of a list at most. The others are dealt out to the lists like cards,
+    because their order in the file may be that of a search.
     """
     numbers = range(len(labels))
     if len(labels) <= list_size:
         return [list(numbers)]
-    lowest = max(0.0, min(labels))  # grades of one file may begin with 1
-    relevant = [number for number in numbers if labels[number] > lowest]
-    others = [number for number in numbers if labels[number] <= lowest]
-    num_relevant = min(len(relevant), max(1, list_size // 2))
-    groups = [relevant[start : start + num_relevant] for start in range(0, len(relevant), num_relevant)]
-    num_others = list_size - num_relevant
+    gains = ranking_scores.gains(labels)
+    better = [number for number in numbers if gains[number] > gains.min()]
+    others = [number for number in numbers if gains[number] == gains.min()]
+    num_better = min(len(better), max(1, list_size // 2))
+    groups = [better[start : start + num_better] for start in range(0, len(better), num_better)]
+    num_others = list_size - num_better
     num_hands = -(-len(others) // num_others)
     hands = [others[start::num_hands] for start in range(num_hands)]
     count = max(len(groups), len(hands))
@@ -257,5 +255,6 @@ TASKS = (
         metrics_of=_metrics_of,
         is_ordered=True,
         defaults={"bias_correction": True},
+        can_score=lambda example: ranking_scores.has_score(example.labels),
     ),
 )

@@ -1,5 +1,6 @@
 """Rerankers: what the columns of a table mean, scores of rankings, and whole runs with their exports."""
 
+import dataclasses
 import json
 import math
 
@@ -10,11 +11,14 @@ from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
-from keras_bert_app.tasks import dev_halves, registry
+from keras_bert_app.modeling.task_head import TEXT, Head
+from keras_bert_app.tasks import dev_halves, registry, transfer
 from keras_bert_app.tasks.families import ranking_scores, reranking
 from keras_bert_app.tasks.families.reranking import Example
+from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.readers import rerank
 from keras_bert_app.tasks.scoring import FinetunedRun, best_weights
+from keras_bert_app.tasks.task import Examples
 from tests.tasks.conftest import BAD, FILLERS, GOOD, at_start, run_on, weights_of
 from tests.tasks.texts import rows_of, tokenizer
 
@@ -120,6 +124,27 @@ def test_lists_are_groups_of_rows_and_other_examples_are_rows(tmp_path):
     assert features.labels["labels"].tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
     cls, sep = tokenizer().cls_id, tokenizer().sep_id
     assert rows_of(features)[3] == [cls, 9, sep, 10, 11, sep] and features.b_starts.tolist() == [3] * 5
+
+
+def test_a_query_whose_documents_are_all_relevant_has_lists_of_better_and_worse_ones():
+    labels = (3, 2, 2, 1, 1, 1, 1)
+    lists = rerank._lists(labels, 3)
+    assert {number for numbers in lists for number in numbers} == set(range(7))
+    assert all({labels[number] for number in numbers} > {1} for numbers in lists)
+
+
+def test_listwise_takes_every_label_above_0_as_relevant_and_refuses_grades_that_begin_with_1(tmp_path):
+    rows = ["query\tdocument\tlabel", "a\tb\t5", "a\tc\t1", "a\td\t-1"]
+    run = settled(write(tmp_path, train=rows), ranking_loss="listwise", list_size=4)
+    examples = TASK.read_split(run.data_dir, "train", run)
+    assert reranking.label_names(TASK, examples, run) == ()
+    features = reranking.featurize(TASK, examples, tokenizer(), run, ())
+    assert features.labels["labels"].tolist() == [[5.0, 1.0, 0.0, 0.0]]
+    write(tmp_path, train=rows[:3])
+    with pytest.raises(UserError, match=r"train.tsv: no list has a document with the label 0, .* lowest label 1 says"):
+        reranking.label_names(TASK, TASK.read_split(run.data_dir, "train", run), run)
+    graded = settled(run.data_dir)
+    assert reranking.label_names(TASK, TASK.read_split(run.data_dir, "train", graded), graded) == ()
 
 
 @pytest.mark.parametrize(
@@ -236,6 +261,74 @@ def test_the_parts_of_training_and_dev_share_no_query(tmp_path):
         assert not {example.query for example in halves[0]} & {example.query for example in halves[1]}
 
 
+def test_each_half_of_dev_has_a_query_with_a_score():
+    for number in range(40):
+        examples = [example_of(grades, f"{number} {place}") for place, grades in enumerate([[1, 0], [0], [1, 0], [2]])]
+        halves = dev_halves.split(TASK, Examples(examples))
+        assert sorted(example.query for half in halves for example in half) == [each.query for each in examples]
+        for half in halves:
+            assert any(ranking_scores.has_score(example.labels) for example in half)
+
+
+@pytest.mark.parametrize("name", "abcd")
+def test_a_part_of_dev_without_a_score_is_refused_before_the_training(tmp_path, name):
+    unscored = [f"{name}{number}\tx\t0" for number in range(3)]
+    dev = ["query\tdocument\tlabel", *unscored, f"{name}\tb\t1", f"{name}\tc\t0"]
+    run = settled(write(tmp_path, train=LABELLED, dev=dev))
+    with pytest.raises(UserError, match=r"dev.tsv, the half of dev that .*: no query has a relevant document") as error:
+        load_data(run, tokenizer())
+    assert str(error.value).endswith("; give more queries with both, or --test_file") and "\n" not in str(error.value)
+    tested = dataclasses.replace(run, test_file=f"{run.data_dir}/dev.tsv")
+    assert load_data(tested, tokenizer()).reported_on == tested.test_file
+    with pytest.raises(UserError, match=r"dev.tsv: no query .*; give more queries with both, or raise --max_eval_exam"):
+        load_data(dataclasses.replace(tested, max_eval_examples=3), tokenizer())
+
+
+def rare(path, grade, count=12):
+    """A directory with `count` queries of three documents each, of which only the last query has a relevant one."""
+    rows = [f"q{number}\td{place}\t0" for number in range(count) for place in range(3)]
+    rows = ["query\tdocument\tlabel", *rows[:-1], f"q{count - 1}\td2\t{grade}"]
+    return write(path, train=rows, dev=[*LABELLED, "e\tb\t1", "e\tc\t0"])
+
+
+def drawn(data, **settings):
+    run = settled(data, **settings)
+    return run, load_data(run, tokenizer())
+
+
+def test_whole_queries_are_drawn_and_the_grades_of_the_draw_are_the_units(tmp_path):
+    rows = [f"q{number}\td{place}\t{place + number % 2}" for number in range(9) for place in range(1 + number % 3)]
+    data = write(tmp_path, train=["query\tdocument\tlabel", *rows], dev=[*LABELLED, "e\tb\t1", "e\tc\t0"])
+    for seed in range(8):
+        run, found = drawn(data, max_train_examples=8, seed=seed)
+        queries = [example.query for example in found.train_examples]
+        assert 6 <= len(queries) <= 8
+        assert all(queries.count(query) == 1 + int(query[1:]) % 3 for query in queries)
+        labels = [label for example in found.train_examples for label in example.labels]
+        head = transfer.in_units_of(Head(TEXT, 1), found, ranking_loss=run.ranking_loss)
+        assert (head.offset, head.offset + head.scale) == (min(labels), max(labels))
+
+
+def test_a_draw_without_relevant_documents_or_without_a_whole_query_is_refused(tmp_path):
+    for grade, loss in ((1, "binary"), (3, "graded")):
+        data = rare(tmp_path, grade)
+        with pytest.raises(
+            UserError, match="--max_train_examples=4: all 3 documents that --seed=0 draws have the labe"
+        ):
+            drawn(data, max_train_examples=4, seed=0, ranking_loss=loss)
+        with pytest.raises(UserError, match="--max_train_examples=2: every query has more examples; whole quer"):
+            drawn(data, max_train_examples=2)
+        run, found = drawn(data)
+        head = transfer.in_units_of(Head(TEXT, 1), found, ranking_loss=run.ranking_loss)
+        assert (head.scale, head.offset) == (float(grade), 0.0)
+
+
+def test_only_grades_are_units(tmp_path):
+    run, found = drawn(rare(tmp_path, 1))
+    found.train.labels["labels"][:] = 0.0
+    assert transfer.in_units_of(Head(TEXT, 1), found, ranking_loss=run.ranking_loss) == Head(TEXT, 1)
+
+
 def documents(generator, count):
     """A document with a word of GOOD, which is relevant, and `count` others with a word of BAD."""
     words = [GOOD, *[BAD] * count]
@@ -261,7 +354,7 @@ SETTINGS |= {"jit_compile": "none", "learning_rate": 4e-3, "num_warmup_steps": 0
 LINES = {
     "binary": "loss binary: whether a document answers its query",
     "graded": "loss graded: how well a document answers its query, from 2 to 5",
-    "listwise": "loss listwise: the relevant documents of a query among at most 3 documents",
+    "listwise": "loss listwise: the relevant documents (label above 0) of a query among at most 3 documents",
 }
 
 
@@ -315,7 +408,20 @@ def test_a_run_begins_with_a_run_on_other_texts_or_with_another_reranker(three_s
     assert "kept: the output layer, of the same kind" in output
     for path, tensor in weights_of(best_weights(first)).items():
         np.testing.assert_allclose(weights[path], tensor, atol=1e-6)
+    _check_other_programs_get_shares(first)
     weights, output = at_start(tmp_path / "new", {**wanted, "init_checkpoint": other})
     assert "left out: the output layer, of task classification" in output
     path = "encoder/embeddings/word_embeddings"
     np.testing.assert_array_equal(weights[path], weights_of(best_weights(other))[path])
+
+
+def _check_other_programs_get_shares(workdir):
+    """Checks that the layer of other programs has no units, because CrossEncoder takes the sigmoid of its output."""
+    weights, lines = load.load_weights(workdir, allow_missing=PARTS[1:])
+    trained = weights_of(best_weights(workdir))
+    for path in ("classifier/kernel", "classifier/bias"):
+        np.testing.assert_array_equal(weights.tensors[path], trained[path])
+    assert weights.problem_type == ""  # with regression, pipelines of transformers leave out the sigmoid
+    assert any(
+        "left out: the units of the grades (" in line and "0 for grade 2, 1 for grade 5" in line for line in lines
+    )
