@@ -60,16 +60,7 @@ def read(path: str) -> Weights:
         raise UserError(f"{run_directory}/config.json: task {task[:80]!r} is none of {', '.join(TASKS)}")
     tensors, num_slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{num_slots} tensors"} if num_slots else {}
-    head = values.get("head", {})
-    if values.get("finetuning", {}).get("ranking_loss") != "graded":
-        tensors = _scaled_output_layer(tensors, head)
-    elif task:
-        # The grade is offset + scale * sigmoid(output). Other programs apply the sigmoid, but have no units.
-        lowest = head.get("offset", 0.0)
-        highest = lowest + head.get("scale", 1.0)
-        unused["the units of the grades"] = (
-            f"the sigmoid of the output is a share of the range: 0 for grade {lowest:g}, 1 for grade {highest:g}"
-        )
+    tensors = _scaled_output_layer(tensors, values)
     if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(
         part_of(path) == "next_sentence" for path in tensors
     ):
@@ -99,7 +90,7 @@ def read(path: str) -> Weights:
         task,
         tuple(labels[str(index)] for index in range(len(labels))),
         problem_type if problem_type in PROBLEM_TYPES else "",
-        unused=unused,
+        unused={**unused, **(_units_of_grades(values) if task else {})},
         origin=f"workdir {checkpoint}",
         # The manifest shows that the checkpoint is complete, so the run never wrote the parts that it lacks.
         absent={part: "the work directory was made without one" for part in PARTS[1:]},
@@ -107,10 +98,31 @@ def read(path: str) -> Weights:
     )
 
 
-def _scaled_output_layer(tensors, head):
+def _is_graded(values):
+    """Whether a reranker's answer is offset + scale * sigmoid(output). Other programs apply the sigmoid themselves."""
+    return values.get("finetuning", {}).get("ranking_loss") == "graded"
+
+
+def _units_of_grades(values):
+    """The line about the units of a reranker that learned grades, which no other layout can store."""
+    if not _is_graded(values):
+        return {}
+    head = values.get("head", {})
+    lowest = head.get("offset", 0.0)
+    highest = lowest + head.get("scale", 1.0)
+    line = f"the sigmoid of the output is a share of the range: 0 for grade {lowest:g}, 1 for grade {highest:g}"
+    return {"the units of the grades": line}
+
+
+def _scaled_output_layer(tensors, values):
     """Applies a regression head's scale and offset to its output layer: answer = scale * output + offset."""
+    head = values.get("head", {})
     scale, offset = head.get("scale", 1.0), head.get("offset", 0.0)
-    if (scale, offset) == (1.0, 0.0) or not {"classifier/kernel", "classifier/bias"} <= tensors.keys():
+    if (
+        _is_graded(values)
+        or (scale, offset) == (1.0, 0.0)
+        or not {"classifier/kernel", "classifier/bias"} <= tensors.keys()
+    ):
         return tensors
     return {
         **tensors,
