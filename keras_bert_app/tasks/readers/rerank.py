@@ -10,7 +10,16 @@ from keras_bert_app.tasks import sampling
 from keras_bert_app.tasks.families import ranking_scores, reranking
 from keras_bert_app.tasks.families.reranking import Example
 from keras_bert_app.tasks.ranking_objective import BINARY, GRADED, LISTWISE
-from keras_bert_app.tasks.readers.tables import FILES, label_of, number_of, read_rows, shown_columns, text_of, texts_in
+from keras_bert_app.tasks.readers.tables import (
+    FILES,
+    guessed_columns,
+    label_of,
+    number_of,
+    read_rows,
+    shown_columns,
+    text_of,
+    texts_in,
+)
 from keras_bert_app.tasks.task import RERANK, Examples, Task
 
 # The reader tries these in order if --text_columns is not given. Columns "negative*" follow.
@@ -52,15 +61,7 @@ class _Document(NamedTuple):
 
 def _columns(path, number, row, run, has_labels=True) -> _Columns:
     """The columns of a table, by its first row."""
-    names = list(run.text_columns)
-    if not names:
-        found = next((names for names in _COLUMNS if all(name in row for name in names)), None)
-        if found is None:
-            raise UserError(
-                f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if "
-                "line 1 is a row, give --header=no, and columns by number from 0)"
-            )
-        names = list(found)
+    names = list(run.text_columns) or guessed_columns(path, number, row, _COLUMNS)
     if len(names) < 2:
         raise UserError(f"--text_columns={','.join(names)}: names one column; expected a query and a document")
     is_named = run.label_column != _LABEL

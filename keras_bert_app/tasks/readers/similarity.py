@@ -9,6 +9,7 @@ from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.families.text_vectors import METRICS, Example, check_judged
 from keras_bert_app.tasks.readers.tables import (
     FILES,
+    guessed_columns,
     label_of,
     number_of,
     read_rows,
@@ -44,15 +45,7 @@ _LEFT_OUT = "rows with an empty text"
 
 def _columns(path, number, row, run):
     """(names of the columns of texts, name of the column of labels or None) of a table, by its first row."""
-    names = list(run.text_columns)
-    if not names:
-        found = next((names for names in _COLUMNS if all(name in row for name in names)), None)
-        if found is None:
-            raise UserError(
-                f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if "
-                "line 1 is a row, give --header=no, and columns by number from 0)"
-            )
-        names = list(found)
+    names = list(run.text_columns) or guessed_columns(path, number, row, _COLUMNS)
     wanted = [run.label_column] if run.label_column != _LABEL else [_LABEL, *_SCORES]
     label = next((name for name in wanted if name in row and name not in names), None)
     if run.label_column != _LABEL and (label is None or len(names) > 2):

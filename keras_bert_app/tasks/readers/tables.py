@@ -139,6 +139,27 @@ def shown_columns(row: dict[str, Any]) -> list[str]:
     return [*names[:_SHOWN_COLUMNS], "…"] if len(names) > _SHOWN_COLUMNS else names
 
 
+def guessed_columns(path: str, number: int, row: dict[str, Any], known: Sequence[Sequence[str]]) -> list[str]:
+    """The columns of texts, if --text_columns does not name them.
+
+    Args:
+        path: str. The file, for the error message.
+        number: int. The line, for the error message.
+        row: dict column -> value. The first row.
+        known: the names to look for; the first ones that the row has are taken.
+
+    Raises:
+        UserError: the row has none of them.
+    """
+    found = next((names for names in known if all(name in row for name in names)), None)
+    if found is None:
+        raise UserError(
+            f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if line 1 is "
+            "a row, give --header=no, and columns by number from 0)"
+        )
+    return list(found)
+
+
 def head_advice(row: dict[str, Any]) -> str:
     """The end of an error message about a missing column; "" if line 1 was not read as the header."""
     return _HEAD_ADVICE if getattr(row, "has_header", False) else ""
