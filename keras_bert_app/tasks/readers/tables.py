@@ -154,8 +154,8 @@ def guessed_columns(path: str, number: int, row: dict[str, Any], known: Sequence
     found = next((names for names in known if all(name in row for name in names)), None)
     if found is None:
         raise UserError(
-            f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if line 1 is "
-            "a row, give --header=no, and columns by number from 0)"
+            f"{path}:{number}: --text_columns is missing; the columns are {', '.join(shown_columns(row))} (if line 1 "
+            "is a row, give --header=no, and columns by number from 0)"
         )
     return list(found)
 
