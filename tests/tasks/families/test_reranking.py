@@ -402,7 +402,7 @@ def test_a_run_begins_with_a_run_on_other_texts_or_with_another_reranker(three_s
     data, first, other = write(tmp_path, train=rows, dev=rows), str(tmp_path / "first"), str(three_seeds / "seed-3")
     run_on(first, data, **{**SETTINGS, "num_train_steps": 1, "pooling": "cls"})
     weights, _ = load.load_weights(first, allow_missing=PARTS[1:])  # as convert reads them for other libraries
-    assert (weights.task, weights.problem_type, weights.labels) == ("sequence_classification", "regression", ())
+    assert (weights.task, weights.problem_type, weights.labels) == ("sequence_classification", "", ())
     wanted = {**SETTINGS, "data_dir": data, "pooling": "cls"}
     weights, output = at_start(tmp_path / "kept", {**wanted, "init_checkpoint": first})
     assert "kept: the output layer, of the same kind" in output
