@@ -2,7 +2,7 @@
 
 python -m benchmarks.vectors.large_search --sentence_transformers_python=.venv-peers/bin/python
 
-The vectors are random, around centres of clusters, and have length 1. Real vectors of texts are easier for an index,
+The vectors are random, around centres of clusters, and have length 1. Vectors of texts may be easier for an index,
 because they vary in fewer directions. Each contender runs in a process of its own, on all cores: first each query
 alone, then all queries at a time. "memory" is the most that the process held beyond its imports, and includes parts of
 files that the system can drop; "own" is the part that it cannot drop. A found vector counts for recall if its cosine is
