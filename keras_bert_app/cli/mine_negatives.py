@@ -33,7 +33,10 @@ _CORPUS_FILE = flags.DEFINE_string(
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines of --corpus_file with the text.")
 _NUM_NEGATIVES = flags.DEFINE_integer("num_negatives", 3, "The most new negatives of a pair.", lower_bound=1)
 _RANGE_MIN = flags.DEFINE_integer(
-    "range_min", 10, "So many of the nearest texts are skipped: they may be answers that nobody marked.", lower_bound=0
+    "range_min",
+    10,
+    "The number of nearest texts that are skipped: they may be answers that nobody marked.",
+    lower_bound=0,
 )
 _RANGE_MAX = flags.DEFINE_integer("range_max", 50, "Texts after this rank are skipped.", lower_bound=1)
 _MARGIN = flags.DEFINE_float(

@@ -48,14 +48,14 @@ class SimilarityOptions(TextToTextOptions):
     )
     mine_negatives: int = field(
         0,
-        "With --vector_loss=contrastive: before each epoch from the second on, the model finds so many hard negatives "
-        "for each pair among the own texts of the other pairs. They join the negatives of the file. 0: none.",
+        "With --vector_loss=contrastive: before each epoch from the second on, the model finds this number of hard "
+        "negatives for each pair among the own texts of the other pairs. They join the negatives of the file. 0: none.",
         minimum=0,
     )
     mine_range: tuple = field(
         ("10", "50"),
-        "Two ranks for --mine_negatives: so many of the nearest texts are skipped, because they may be answers that "
-        "nobody marked; and texts after the second rank are skipped.",
+        "Two ranks for --mine_negatives. The texts up to the first rank are skipped, because they may be answers that "
+        "nobody marked. The texts after the second rank are skipped, too.",
     )
     mine_margin: float = field(
         0.05,

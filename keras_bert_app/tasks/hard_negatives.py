@@ -10,7 +10,7 @@ from keras_bert_app.tasks import sampling
 from keras_bert_app.vectors.static.exact_nearest import exact_cosines, nearest
 
 SAMPLINGS = ("top", "random")
-NONE = -1  # in place of the number of a negative
+NONE = -1  # fills the places of negatives that were not found
 _ANCHORS_AT_A_TIME = 256
 
 
@@ -20,7 +20,7 @@ class MiningOptions:
 
     Attributes:
         num_negatives: int. The most new negatives of a pair.
-        range_min: int. So many of the nearest candidates are skipped, because they may be answers that nobody marked.
+        range_min: int. The number of nearest candidates that are skipped: they may be answers that nobody marked.
         range_max: int. Candidates after this rank are skipped.
         margin: float. The cosine of a negative is at least this much below the cosine of the anchor and its own text
             (absolute_margin of mine_hard_negatives in sentence-transformers).

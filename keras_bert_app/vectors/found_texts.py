@@ -24,7 +24,7 @@ class FoundText(NamedTuple):
 
 
 def reranked(reranker: Callable, query: bytes, found: list[FoundText], count: int) -> list[FoundText]:
-    """The texts of the highest scores of a reranker, the best first. Of equal scores, the nearer text comes first.
+    """The texts with a reranker's highest scores, the best first. If scores are equal, the nearer text comes first.
 
     Args:
         reranker: rerankers.Reranker.

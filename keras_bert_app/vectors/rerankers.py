@@ -102,7 +102,7 @@ def _scores(serve, path, query, texts):
 
 
 def best_first(scores: np.ndarray) -> list[int]:
-    """The numbers of texts, the best first. Of equal scores, the first text comes first.
+    """The numbers of texts, the best first. If scores are equal, the first text comes first.
 
     Args:
         scores: float [N].

@@ -42,7 +42,8 @@ def define_flags(
     """
     for field in fields:
         choices = f" One of: {', '.join(field.metadata['choices'])}." if field.metadata["choices"] else ""
-        own = f"Default: {field.default}." if field.default not in ("", ()) else ""
+        value = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+        own = f"Default: {value}." if value != "" else ""
         DEFINE[field.type](field.name, None, f"{field.metadata['help']}{choices} {default or own}".rstrip())
 
     def given():

@@ -15,7 +15,8 @@ const PLACES = DATA.views.map(({ points }) => {
   const ends = [0, 1].map((axis) => points.reduce(([low, high], point) =>
     [Math.min(low, point[axis]), Math.max(high, point[axis])], [Infinity, -Infinity]));
   const sides = ends.map(([low, high]) => high - low);
-  const factor = Math.min((WIDTH - 2 * EDGE) / Math.max(sides[0], 1e-6), (HEIGHT - 2 * EDGE) / Math.max(sides[1], 1e-6));
+  const room = [WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE];
+  const factor = Math.min(...room.map((length, axis) => length / Math.max(sides[axis], 1e-6)));
   return points.map(([x, y]) => [WIDTH / 2 + (x - ends[0][0] - sides[0] / 2) * factor,
     HEIGHT / 2 + (y - ends[1][0] - sides[1] / 2) * factor]);
 });
@@ -242,12 +243,14 @@ function matches() {
   const found = MATCHES.flatMap((isMatch, index) => isMatch ? [index] : []);
   const more = found.length > MOST_LISTED ? `; the first ${MOST_LISTED} are listed` : "";
   return [element("h2", { role: "status" }, `${found.length.toLocaleString("en")} texts with “${state.query}”${more}`),
-    element("ol", { class: "matches" }, ...found.slice(0, MOST_LISTED).map((index) => element("li", {}, button(index))))];
+    element("ol", { class: "matches" },
+      ...found.slice(0, MOST_LISTED).map((index) => element("li", {}, button(index))))];
 }
 
 function clusters() {
   const sizes = DATA.typical.map((_, cluster) => DATA.clusters.filter((one) => one === cluster).length);
-  return [element("h2", {}, "Clusters"), ...DATA.typical.map((words, cluster) => element("div", { style: "margin-bottom:.6rem" },
+  const style = "margin-bottom:.6rem";
+  return [element("h2", {}, "Clusters"), ...DATA.typical.map((words, cluster) => element("div", { style },
     element("div", {}, dot(DATA.middles[cluster]), element("b", {}, `${sizes[cluster].toLocaleString("en")} texts`),
       words.length ? `: ${words.join(", ")}` : ""),
     element("div", { class: "soft" }, "Central: ", element("button", { class: "text", type: "button",
@@ -278,7 +281,8 @@ function histogram(number) {
   series.forEach(([name, shares], at) => {
     shares.forEach((share, bin) => share > 0 && picture.append(element("svg:rect", { x: x(edges[bin]), y: y(share),
       width: x(edges[bin + 1]) - x(edges[bin]), height: y(0) - y(share), fill: SERIES_COLORS[at], "fill-opacity": 0.5 },
-      element("svg:title", {}, `${name}: ${percent(share)} from ${edges[bin].toFixed(2)} to ${edges[bin + 1].toFixed(2)}`))));
+      element("svg:title", {},
+        `${name}: ${percent(share)} from ${edges[bin].toFixed(2)} to ${edges[bin + 1].toFixed(2)}`))));
     picture.append(element("svg:rect", { x: 12 + 140 * at, y: 3, width: 10, height: 10, fill: SERIES_COLORS[at] }),
       element("svg:text", { x: 26 + 140 * at, y: 12 }, name));
   });
@@ -298,8 +302,8 @@ function numbers() {
       ...means.map((name) => `cosine of ${name}`)])),
       element("tbody", {}, ...DATA.measures.map((model) => cells("td", [model.name, model.uniformity.toFixed(3),
         ...(hasPairs ? [model.alignment.toFixed(3)] : []), ...means.map((name) => model.means[name].toFixed(3))])))),
-    element("p", { class: "soft", style: "margin-top:.6rem;max-width:44rem" }, "Uniformity: how evenly the vectors of the "
-      + "texts spread, 0 if all are equal, about -4 if they spread evenly. "
+    element("p", { class: "soft", style: "margin-top:.6rem;max-width:44rem" },
+      "Uniformity: how evenly the vectors of the texts spread, 0 if all are equal, about -4 if they spread evenly. "
       + (hasPairs ? "Alignment: the mean squared distance of the two texts of a positive pair, from 0 to 4. " : "")
       + "Smaller is better (Wang and Isola 2020)."));
 }

@@ -1,8 +1,8 @@
 """Scores of rankings: the documents of each query by their scores, against their grades.
 
 A document is relevant if its grade is above 0, as in the files of TREC; see gains. A ranking has a score if the query
-has a relevant document and one of a lower grade. Of documents with equal scores, the one of the lower grade comes
-first, so that a tie is no success.
+has a relevant document and one of a lower grade. If two documents have
+equal scores, the one of the lower grade comes first, so that a tie is no success.
 """
 
 from collections.abc import Sequence
