@@ -1,6 +1,7 @@
 """Ctrl-C that always ends a command. TensorFlow loses some KeyboardInterrupts and turns others into errors."""
 
 import signal
+import sys
 import threading
 
 _SECONDS = 5.0
@@ -9,6 +10,8 @@ _SECONDS = 5.0
 class Interrupts:
     """Raises KeyboardInterrupt at SIGINT within the block, and again every few seconds while the block goes on.
 
+    C++ code that loses the exception prints it. After SIGINT nothing is printed, because the command says how it ended.
+
     Attributes:
         came: whether SIGINT came. An exception after it stands for the interrupt.
     """
@@ -16,6 +19,7 @@ class Interrupts:
     def __init__(self):
         self.came = False
         self._previous = None
+        self._hooks = None
 
     def __enter__(self) -> "Interrupts":
         is_main = threading.current_thread() is threading.main_thread()
@@ -31,8 +35,13 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in self._previous:
                 signal.signal(number, handler)
+        if self._hooks:
+            sys.excepthook, sys.unraisablehook = self._hooks
 
     def _interrupt(self, number, frame):
         self.came = True
+        if not self._hooks:
+            self._hooks = sys.excepthook, sys.unraisablehook
+            sys.excepthook = sys.unraisablehook = lambda *exception: None
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
         raise KeyboardInterrupt

@@ -1,8 +1,10 @@
 """Ctrl-C ends a command, also where other code swallows the exception or raises another one."""
 
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -44,6 +46,25 @@ def test_an_error_after_an_interrupt_ends_the_command_as_interrupted(capsys):
     with pytest.raises(SystemExit) as end:
         app._guarded(main, [], contextlib.nullcontext())
     assert end.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_cpp_code_that_loses_an_interrupt_prints_nothing(capsys):
+    def print_in_c():
+        ctypes.pythonapi.PyRun_SimpleString(b"raise SystemError('a function returned with an exception set')")
+
+    def main(arguments):
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupted()
+        print_in_c()
+        raise KeyboardInterrupt
+
+    hooks = sys.excepthook, sys.unraisablehook
+    with pytest.raises(SystemExit) as end:
+        app._guarded(main, [], contextlib.nullcontext())
+    assert end.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+    assert (sys.excepthook, sys.unraisablehook) == hooks
+    print_in_c()
+    assert "SystemError: a function returned" in capsys.readouterr().err
 
 
 def test_an_error_without_an_interrupt_is_raised():
