@@ -7,9 +7,9 @@ MedQuAD has questions and answers about diseases and drugs ("focus"). A hash of 
 train, one tenth chooses the weights, and one tenth is scored. The answers of all parts are the texts that are searched.
 A question of the scored tenth does not count if another part has one of its answers in the same words.
 
-A row is KIND:SEED. "trained" learns from pairs alone; "mined" also has three negatives a pair, which the model as it is
-finds among the answers of the training part; "reranked" orders the first 50 answers of the row "trained" of the same
-seed by a cross-encoder. --squad also scores the row "trained" on SQuAD: which paragraph does a question belong to?
+A row is KIND:SEED. "trained" learns from pairs alone; "mined" also has --num_negatives a pair, which the model as it is
+finds among the answers of the training part; "reranked" orders the first answers of the row "trained" of the same seed
+(--rerank_count) by a cross-encoder that learned from the same pairs and negatives. --squad also scores the row "trained" on SQuAD: which paragraph does a question belong to?
 
 A run that was stopped continues. The rankings are kept, so that no row searches again for what another row has found.
 """
@@ -36,9 +36,10 @@ _ROWS = flags.DEFINE_list("rows", [f"{kind}:{seed}" for kind in _KINDS for seed 
 _SQUAD = flags.DEFINE_string("squad", "", "A file of SQuAD, 1.1 or 2.0, for the rows of the kind trained.")
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 1.0, "Epochs of each run.")
 _BATCH = flags.DEFINE_integer("global_batch_size", 64, "Pairs of a batch.")
+_NEGATIVES = flags.DEFINE_integer("num_negatives", 3, "Negatives of a pair, for the rows mined and reranked.")
+_RERANKED = flags.DEFINE_integer("rerank_count", 50, "Answers that the rows reranked order anew.")
 _TRAINING = {"learning_rate": 5e-5, "max_seq_length": 128, "bias_correction": True}
-_NEGATIVES = {"num_negatives": 3, "range_min": 1, "range_max": 30, "margin": 0.05}
-_RERANK_COUNT = 50
+_MINING = {"range_min": 1, "range_max": 30, "margin": 0.05}
 
 
 def main(arguments):
@@ -61,16 +62,17 @@ def main(arguments):
         rows,
         lambda row: run_row(directory, collections, model, row),
         os.path.join(directory, "table.json"),
-        settings_of(model, [medquad, *filter(None, [_SQUAD.value])]),
+        lambda row: settings_of(row, model, [medquad, *filter(None, [_SQUAD.value])]),
         shown=lambda scores: f"nDCG@10 {list(scores.values())[-1]['ndcg@10']['mean']:.4f}",
     )
     print(f"\n{counts}\n" + "\n".join(table(done)))
 
 
-def settings_of(model: str, paths: list[str]) -> dict:
+def settings_of(row: str, model: str, paths: list[str]) -> dict:
     """What the figures of a row depend on, beside its kind and seed.
 
     Args:
+        row: str. Name of the row.
         model: str. The model as it is.
         paths: files of data.
     """
@@ -79,9 +81,9 @@ def settings_of(model: str, paths: list[str]) -> dict:
         "model": model,
         "epochs": _EPOCHS.value,
         "batch": _BATCH.value,
-        "negatives": _NEGATIVES,
-        "rerank_count": _RERANK_COUNT,
         **_TRAINING,
+        **({"negatives": _negatives()} if row.startswith(("mined:", "reranked:")) else {}),
+        **({"rerank_count": _RERANKED.value} if row.startswith("reranked:") else {}),
     }
 
 
@@ -110,7 +112,7 @@ def run_row(directory: str, collections: dict[str, str], model: str, row: str) -
         if not storage.is_file(_kept(directory, f"trained:{rest}", trained)):
             raise UserError(f"--rows: {row} reranks what trained:{rest} finds; give that row before it")
         _train(directory, workdir, model, rest, task="rerank")
-        given = {"rerank": workdir, "rerank_count": _RERANK_COUNT, "bm25": False}
+        given = {"rerank": workdir, "rerank_count": _RERANKED.value, "bm25": False}
         return _scored(
             directory, collections["medquad"], row, given, [*start, _kept(directory, f"trained:{rest}", trained)]
         )
@@ -143,14 +145,18 @@ def _train(directory, workdir, model, seed, task, is_mined=False):
 
 def _mined(directory, model):
     """The folder of the pairs with the negatives that the model as it is finds."""
-    settings = json.dumps([model, _NEGATIVES, medquad_parts.digest(os.path.join(directory, "pairs", "train.jsonl"))])
+    settings = json.dumps([model, _negatives(), medquad_parts.digest(os.path.join(directory, "pairs", "train.jsonl"))])
     folder = os.path.join(directory, f"mined-{hashlib.sha256(settings.encode()).hexdigest()[:8]}")
     for part in ("train", "dev"):
         output = os.path.join(folder, f"{part}.jsonl")
         if not storage.is_file(output):
             source = os.path.join(directory, "pairs", f"{part}.jsonl")
-            own_commands.run("mine_negatives", saved_model=model, input_file=source, output_file=output, **_NEGATIVES)
+            own_commands.run("mine_negatives", saved_model=model, input_file=source, output_file=output, **_negatives())
     return folder
+
+
+def _negatives():
+    return {"num_negatives": _NEGATIVES.value, **_MINING}
 
 
 def _scored(directory, collection, row, given, rankings=()):
