@@ -7,6 +7,7 @@ python -m benchmarks.vectors.sts --data_dir=glue/STS-B --init_checkpoint=MINILM 
 Rows:
 
 - tf_idf: cosines of TF-IDF vectors, with the frequencies of the texts of train.tsv and of the scored pairs
+- random: an encoder of the same shape and vocabulary with BERT's initial weights
 - start: the model as it is, by its own files or as the mean of its last layer
 - simcse: trained on the first --raw_texts lines of --raw_text, each text twice with other dropout
 - supervised: trained on the pairs of train.tsv by the loss CoSENT
@@ -23,6 +24,7 @@ into one batch, and the peer draws its batches. Texts/s count the whole training
 evaluation and one checkpoint; the peer evaluates and saves nothing in this time. A table that was stopped continues.
 """
 
+import dataclasses
 import json
 import os
 
@@ -32,10 +34,11 @@ from absl import flags
 from benchmarks.common import own_commands
 from benchmarks.common.resumable import results_of, spread
 from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
 
-_KINDS = ("tf_idf", "start", "simcse", "supervised", "matryoshka", "peer")
+_KINDS = ("tf_idf", "start", "random", "simcse", "supervised", "matryoshka", "peer")
 _UNTRAINED = _KINDS[:2]
 _PEER_SCRIPT = os.path.join(os.path.dirname(__file__), "sts_sentence_transformers.py")
 _TRAINING = {"learning_rate": 2e-5, "max_seq_length": 128, "global_batch_size": 32}
@@ -130,13 +133,25 @@ def run_row(data_dir: str, directory: str, model: str, row: str) -> dict:
         rows = vector_answers.tf_idf(_examples(os.path.join(data_dir, "train.tsv")), examples)
         cosines = {"words": [float((a[:1] @ a[1:2].T).toarray()[0, 0]) for a in rows]}
     else:
-        trained = model
-        if kind != "start":
-            trained = os.path.join(directory, row.replace(":", "-"))
+        trained = model if kind == "start" else os.path.join(directory, row.replace(":", "-"))
+        if kind == "random":
+            _write_random(model, int(seed), trained)
+        elif kind != "start":
             figures |= _trained(data_dir, directory, model, kind, seed, trained)
         cosines = cosines_by_size(trained, examples)
     figures["spearman"] = {size: _spearman(values, scores) for size, values in cosines.items()}
     return {**figures, "cosines": next(iter(cosines.values()))}
+
+
+def _write_random(model, seed, directory):
+    """Writes a model like the given one with BERT's initial weights."""
+    from keras_bert_app.interop import load
+    from keras_bert_app.modeling.architectures import make_pretrainer
+
+    weights, _ = load.load_weights(model, allow_missing=PARTS[1:])
+    untrained = make_pretrainer(weights.config, seed=seed, parts=weights.parts())
+    tensors = {variable.path: variable.numpy() for variable in untrained.weights}
+    load.write_weights(dataclasses.replace(weights, tensors=tensors), "workdir", directory)
 
 
 def _examples(path):
