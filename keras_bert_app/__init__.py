@@ -17,6 +17,7 @@ _HOMES = {
     "finetune": "keras_bert_app.tasks.keyword_start",
     "list_tasks": "keras_bert_app.tasks.keyword_start",
     "load_embedder": "keras_bert_app.vectors.text_embedder",
+    "load_reranker": "keras_bert_app.vectors.rerankers",
     "load_pretrained": "keras_bert_app.interop.load",
 }
 __all__ = sorted(_HOMES)

@@ -9,7 +9,8 @@ A question of the scored tenth does not count if another part has one of its ans
 
 A row is KIND:SEED. "trained" learns from pairs alone; "mined" also has --num_negatives a pair, which the model as it is
 finds among the answers of the training part; "reranked" orders the first answers of the row "trained" of the same seed
-(--rerank_count) by a cross-encoder that learned from the same pairs and negatives. --squad also scores the row "trained" on SQuAD: which paragraph does a question belong to?
+(--rerank_count) by a cross-encoder that learned from the same pairs and negatives.
+--squad also scores the row "trained" on SQuAD: which paragraph does a question belong to?
 
 A run that was stopped continues. The rankings are kept, so that no row searches again for what another row has found.
 """

@@ -1,7 +1,7 @@
 """Rerankers: the scores of many documents for a query, from a run of finetune --task=rerank or from its export."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -30,16 +30,20 @@ class Reranker:
         self.path, self.batch_size, self.num_scored, self.num_truncated = path, batch_size, 0, 0
         self._serve = _serve(path)
 
-    def __call__(self, query: bytes, texts: Sequence[bytes]) -> np.ndarray:
+    def __call__(self, query: str | bytes, texts: Sequence[str | bytes]) -> np.ndarray:
         """Scores texts.
 
         Args:
-            query: bytes.
-            texts: sequence of bytes.
+            query: str, or bytes in UTF-8.
+            texts: sequence of str or bytes.
 
         Returns:
             float32 [N], in the order of the texts. The best text has the highest score.
+
+        Raises:
+            UserError: an argument is no text, or the texts are one text instead of several.
         """
+        query, texts = _as_bytes(query, "query"), _all_as_bytes(texts)
         found = np.zeros(len(texts), np.float32)
         # The longest texts come first, so that a lack of memory shows at once.
         order = sorted(range(len(texts)), key=lambda number: -work_of(texts[number]))
@@ -63,10 +67,29 @@ class Reranker:
 def load_reranker(path: str | os.PathLike, batch_size: int = BATCH_SIZE) -> Reranker:
     """Loads a model that scores texts for a query. The arguments are those of Reranker.
 
+    Returns:
+        Reranker. It is a function of a query and texts.
+
     Raises:
         UserError: there is no such model, or it is no reranker.
+
+    Example:
+        rerank = load_reranker("runs/reranker")
+        scores = rerank("what helps?", ["rest", "the sea"])  # float32 [2]
     """
     return Reranker(os.fspath(path), batch_size)
+
+
+def _all_as_bytes(texts):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise UserError(f"texts={str(texts)[:40]!r}: expected a list of texts")
+    return [_as_bytes(text, f"texts[{number}]") for number, text in enumerate(texts)]
+
+
+def _as_bytes(text, name):
+    if not isinstance(text, str | bytes):
+        raise UserError(f"{name}={str(text)[:40]!r} is of the type {type(text).__name__}: expected a text")
+    return text if isinstance(text, bytes) else text.encode("utf-8", "replace")
 
 
 def _serve(path):

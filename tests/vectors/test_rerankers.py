@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import keras_bert_app
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
@@ -66,11 +67,29 @@ def test_scores_of_a_run_and_of_its_export_are_those_of_predict(models):
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, expected["scores"], atol=1e-5)
         assert [rank + 1 for rank in np.argsort(rerankers.best_first(scores))] == expected["ranks"]
+    reranker = keras_bert_app.load_reranker(workdir)
+    np.testing.assert_array_equal(
+        reranker("dog stone", texts), reranker(b"dog stone", [text.encode() for text in texts])
+    )
     reranker = rerankers.load_reranker(workdir)
     assert reranker(b"dog", []).shape == (0,) and reranker.remarks() == []
     reranker(b"dog", [b"cat", b"cat " * 30])
     assert reranker.remarks()[0].startswith(f"{workdir}: 1 of 2 texts had, with their query, more tokens than the rer")
     assert rerankers.best_first(np.array([1.0, 2.0, 2.0, 3.0])) == [3, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("query", "texts", "message"),
+    [
+        (1, ["a"], "query='1' is of the type int: expected a text"),
+        ("a", "b", "texts='b': expected a list of texts"),
+        ("a", ["b", None], r"texts\[1\]='None' is of the type NoneType: expected a text"),
+        ("a", 3, "texts='3': expected a list of texts"),
+    ],
+)
+def test_what_is_no_text_is_refused(models, query, texts, message):
+    with pytest.raises(UserError, match=f"^{message}$"):
+        rerankers.load_reranker(models[1])(query, texts)
 
 
 def test_other_models_are_refused_in_one_line(models, tmp_path):
