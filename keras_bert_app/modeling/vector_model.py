@@ -14,6 +14,7 @@ from keras_bert_app.modeling.task_model import pooled
 from keras_bert_app.modeling.transformer_decoder import TransformerDecoder, decoder_stem
 
 VECTORS = "vectors"
+_OTHERS = 2  # gives the dropout of all texts but the first a seed of its own; 1 is the decoder's
 
 
 @registered
@@ -51,6 +52,8 @@ class VectorModel(Configured, keras.Model):
         inputs: dict with the encoder's inputs, such as input_word_ids, input_mask, input_type_ids, int32 [B, G, S] for
             G texts of each example. A text with a mask of zeros is absent. With a decoder and G = 1 it may have
             target_word_ids, int32 [B, T + 1]: [CLS], the pieces that the decoder learns to write, [SEP], then zeros.
+            If the first texts are short, such as queries, input_first_places of any type and the shape [B, 1, F] says
+            that they have at most F tokens. They then go through the encoder in rows of F places.
         dropout_seed: int [2] for training with dropout, or None for inference.
         execution: Execution. How ops are executed.
         training: bool or None. If True and dropout_seed is None, the model draws a dropout seed from its own counter.
@@ -102,9 +105,26 @@ class VectorModel(Configured, keras.Model):
     def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN, training: bool | None = None):
         ops = keras.ops
         dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
-        group_size = ops.shape(inputs["input_mask"])[1]
+        texts = {name: inputs[name] for name in self.config.input_names}
+        if "input_first_places" in inputs:
+            most = ops.shape(inputs["input_first_places"])[2]
+            first = {name: values[:, :1, :most] for name, values in texts.items()}
+            others = {name: values[:, 1:] for name, values in texts.items()}
+            other_seed = None if dropout_seed is None else backend.fold_in(dropout_seed, _OTHERS)
+            parts = self._vectors(first, dropout_seed, execution), self._vectors(others, other_seed, execution)
+            return {"vectors": ops.concatenate(parts, axis=1)}
+        outputs = {"vectors": self._vectors(texts, dropout_seed, execution)}
+        if self.has_decoder and "target_word_ids" in inputs:
+            target_ids = inputs["target_word_ids"][:, :-1]
+            outputs["logits"] = self._logits(outputs["vectors"][:, 0], target_ids, dropout_seed, execution)
+        return outputs
+
+    def _vectors(self, texts, dropout_seed, execution):
+        """The vectors of texts [B, G, S], float32 [B, G, H]."""
+        ops = keras.ops
+        group_size = ops.shape(texts["input_mask"])[1]
         # [B, G, S] -> [B x G, S]
-        rows = {name: ops.reshape(inputs[name], (-1, *ops.shape(inputs[name])[2:])) for name in self.config.input_names}
+        rows = {name: ops.reshape(values, (-1, *ops.shape(values)[2:])) for name, values in texts.items()}
         mask, pooling = rows["input_mask"], self.head.vector_pooling
         places = ops.zeros_like(mask[:, :1]) if pooling == "cls" else None
         outputs = self.encoder(
@@ -116,11 +136,7 @@ class VectorModel(Configured, keras.Model):
         states = ops.cast(outputs["sequence_output"], "float32")
         vectors = pooled(states, mask, pooling)
         lengths = ops.sqrt(ops.maximum(ops.sum(ops.square(vectors), axis=-1, keepdims=True), 1e-24))
-        vectors = vectors / lengths
-        outputs = {"vectors": ops.reshape(vectors, (-1, group_size, self.config.hidden_size))}
-        if self.has_decoder and "target_word_ids" in inputs:
-            outputs["logits"] = self._logits(vectors, inputs["target_word_ids"][:, :-1], dropout_seed, execution)
-        return outputs
+        return ops.reshape(vectors / lengths, (-1, group_size, self.config.hidden_size))
 
     def _logits(self, vectors, target_ids, dropout_seed, execution):
         """The logits of the pieces after target_ids [B, T], from vectors [B, H] of length 1."""

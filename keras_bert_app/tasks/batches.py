@@ -3,6 +3,7 @@
 The seed and the position decide the content of a batch. Rows of similar length share a batch.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,10 +17,18 @@ from keras_bert_app.tasks.features import Features
 # Time of a batch in bfloat16 on a CPU without compilation, divided by the time with compiled parts
 # (docs/results/speed.md).
 _SLOWDOWN_WITHOUT_COMPILATION = 1.8
+# The first rows are read apart if they have at most this share of the length of the others. Two products of matrices
+# take more time than one of the same size, so a small difference of lengths gains nothing.
+_SHORT_FIRST_ROWS = 0.75
 
 
 def make_batch(
-    features: Features, units: np.ndarray, batch_size: int, length: int, group_size: int | None = None
+    features: Features,
+    units: np.ndarray,
+    batch_size: int,
+    length: int,
+    group_size: int | None = None,
+    first_length: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Makes a batch as a dict of numpy arrays.
 
@@ -29,12 +38,13 @@ def make_batch(
         batch_size: int. B.
         length: int. S, the padded length of a row.
         group_size: int. G, the rows of a unit. The default is the number of rows of the largest unit in the batch.
+        first_length: int. F, the length in which the model reads the first row of each unit. None: S.
 
     Returns:
         dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows, and
         the further inputs of the features' columns;
         the labels of the features [B, ...]; their token labels [B, S], -1 for none; target_word_ids, int32 [B, S], if
-        the answers are texts; example_weights, float32 [B].
+        the answers are texts; with F input_first_places, int32 [B, 1, F]; example_weights, float32 [B].
     """
     ranges = [features.rows_of(unit) for unit in units]
     group_size = group_size or max(last - first for first, last in ranges)
@@ -64,6 +74,8 @@ def make_batch(
         batch = {
             name: values.reshape(batch_size, group_size, length, *values.shape[2:]) for name, values in batch.items()
         }
+    if first_length is not None:
+        batch["input_first_places"] = np.zeros((batch_size, 1, first_length), np.int32)
     if features.target_ids is not None:
         batch["target_word_ids"] = _target_ids(features, units, batch_size, length)
     for name, values in features.labels.items():
@@ -205,9 +217,20 @@ def _maker(features, run, batch_lengths, has_equal_groups=False):
     longest = features.longest_rows()
     group_size = int(features.group_sizes().max()) if has_equal_groups or not run.length_buckets else None
 
+    @functools.cache
+    def first_length(length):
+        """F for batches of a length, the same in all epochs, so that a length has one shape. None: S."""
+        if not features.has_first_apart:
+            return None
+        # Mined texts change the longest row of a unit from epoch to epoch, but never its first row.
+        is_possible = has_equal_groups | (longest <= length)
+        first_rows = features.row_lengths()[features.unit_splits[:-1]]
+        most = lengths.rounded(first_rows[is_possible].max(), length)
+        return most if most <= _SHORT_FIRST_ROWS * length else None
+
     def tensors(batch):
         length = batch.length or lengths.padded(int(longest[batch.units].max()), batch_lengths)
-        arrays = make_batch(features, batch.units, batch.num_rows, length, group_size)
+        arrays = make_batch(features, batch.units, batch.num_rows, length, group_size, first_length(length))
         return {name: tf.constant(values) for name, values in arrays.items()}
 
     return tensors

@@ -33,6 +33,7 @@ class Features:
         target_ids: int32 [T']. The target texts one after the other, each [CLS] pieces [SEP]. None: the answers are no
             texts. Only for features whose units are rows.
         target_splits: int64 [R + 1]. Where each target begins in target_ids.
+        has_first_apart: whether the model can read the first row of each unit in a shorter length than the others.
         text_numbers: int64 [U, n]. Texts of each unit, such as a text and its own text; equal texts have equal numbers.
             Two units of a training batch then have no number in common. None: they may have.
         columns: int32 [T, C]. The columns of the tokens (pipelines.wordpiece.token_columns), None without columns.
@@ -50,6 +51,7 @@ class Features:
     for_decode: dict = dataclasses.field(default_factory=dict)
     target_ids: np.ndarray | None = None
     target_splits: np.ndarray | None = None
+    has_first_apart: bool = False
     text_numbers: np.ndarray | None = None
     columns: np.ndarray | None = None
     column_inputs: Callable | None = None

@@ -132,6 +132,7 @@ def featurize(
     if cut:
         notes.append(f"{cut:,} of {units[-1]:,} texts have more than {run.max_seq_length} tokens and were cut")
     features = builder.features(np.arange(len(examples)), unit_splits=units, notes=notes)
+    features.has_first_apart = any(len(example.texts) > 1 for example in examples)
     if has_labels and run.vector_loss == TSDAE and units[-1] == len(examples):
         prompt_lengths = np.array([len(alone[example.role]) for example in examples])
         features.token_labels = {WORDS: _word_numbers(features, tokenizer, prompt_lengths)}
