@@ -125,6 +125,30 @@ def test_groups_of_rows_have_their_own_axis_and_missing_rows_are_empty():
     assert batch["labels"].tolist() == [1, 0, 3, 0, 0]
 
 
+@pytest.mark.parametrize("mined", [0, 2])
+def test_short_first_rows_have_a_length_of_their_own_for_each_length_of_batches(mined):
+    features = random_features(400, group_sizes=[2, 3] * 200)
+    features.row_splits = np.cumsum([0, *np.where(np.isin(np.arange(1000), features.unit_splits), 9, 53)])
+    features.row_splits[1:] -= features.row_splits[1:] % 5  # rows of different lengths
+    features.token_ids = np.ones(features.row_splits[-1], np.int32)
+    features.has_first_apart = True
+    settings = run(mine_negatives=mined)
+    lengths = {}
+    for batch, _ in take_batches(features, settings, 3 * batch_plans.num_batches(features, settings)):
+        (_, _, first_length), length = batch["input_first_places"].shape, batch["input_mask"].shape[2]
+        assert batch["input_mask"][:, 0].sum(axis=1).max() <= first_length <= 0.75 * length
+        lengths.setdefault(length, set()).add(first_length)
+    assert all(len(each) == 1 for each in lengths.values())
+    features.has_first_apart = False
+    assert all("input_first_places" not in batch for batch, _ in take_batches(features, settings, 5))
+
+
+def test_first_rows_that_are_not_shorter_are_not_read_apart():
+    features = random_features(400, group_sizes=[2, 3] * 200)
+    features.has_first_apart = True
+    assert all("input_first_places" not in batch for batch, _ in take_batches(features, run(), 20))
+
+
 def test_a_higher_length_cost_gives_fewer_lengths_and_no_buckets_give_one_shape():
     features = random_features(400, group_sizes=[1, 2, 3, 4] * 100)
     settings = run(num_train_steps=58)

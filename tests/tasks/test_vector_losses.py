@@ -153,6 +153,34 @@ def test_an_absent_text_and_an_example_of_weight_zero_change_nothing():
     assert float(sums["examples"]) == 7.0
 
 
+@pytest.mark.parametrize("group_size", [2, 3])
+def test_short_first_texts_in_rows_of_their_own_length_change_nothing(group_size):
+    model = VectorModel(CONFIG, VectorHead("mean"), seed=1)
+    objective, batch = VectorObjective(CONTRASTIVE, 0.1), batch_of(8, group_size)
+    most = 3
+    mask = batch["input_mask"].numpy()
+    mask[:, 0, most:] = 0
+    batch["input_mask"] = tf.constant(mask)
+    apart = {**batch, "input_first_places": tf.zeros([8, 1, most], tf.int32)}
+    results = []
+    for inputs in (batch, apart):
+        with tf.GradientTape() as tape:
+            outputs = objective.outputs(model, inputs)
+            loss = objective.loss_sums(outputs, inputs)["loss_sum"]
+        results += [(outputs["vectors"], tape.gradient(loss, model.trainable_variables))]
+    (vectors, gradients), (again, others) = results
+    is_present = mask[:, :, 0] > 0
+    np.testing.assert_allclose(again.numpy()[is_present], vectors.numpy()[is_present], atol=1e-6)
+    for one, other in zip(gradients, others, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(other), tf.convert_to_tensor(one), atol=1e-5)
+    # The dropout of the two texts of a pair differs, also if the texts are the same.
+    same = {name: tf.repeat(values[:, :1], 2, axis=1) for name, values in batch.items() if name.startswith("input_")}
+    same["input_first_places"] = tf.zeros([8, 1, mask.shape[2]], tf.int32)
+    with_dropout = VectorModel(CONFIG.replace(hidden_dropout_prob=0.5), VectorHead("mean"), seed=1)
+    first, second = tf.unstack(with_dropout(same, dropout_seed=tf.constant([1, 2]))["vectors"], axis=1)
+    assert np.abs(first - second).max() > 0.1
+
+
 def test_vectors_have_length_1_and_their_pooling():
     batch = batch_of(4, 2)
     vectors = {
