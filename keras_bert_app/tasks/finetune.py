@@ -210,7 +210,9 @@ def _introduction(start, model, optimizer, origin, objective):
 
 def _training_batches(start, state, reached, scorer):
     """The batches of a run from its position on, with lengths for its devices and its compilation."""
-    features_of = mined_epochs.MinedEpochs(start, scorer).features if start.run.mine_negatives else None
+    features_of = None
+    if start.run.mine_negatives:
+        features_of = mined_epochs.MinedEpochs(start, scorer, lambda: reached.should_stop()).features
     length_cost = lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
     return batches.training_batches(
         start.data.data.train,

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import time
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +18,7 @@ from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.hard_negatives import MiningOptions
 from keras_bert_app.tasks.task import Examples
 from keras_bert_app.terminal.durations import duration
+from keras_bert_app.training.infeed import StopAsked
 from keras_bert_app.training.start import Start
 from pipelines import storage
 
@@ -33,9 +35,11 @@ class MinedEpochs:
     Args:
         start: Start whose data are TaskData.
         scorer: Scorer. Its function makes the vectors of the model.
+        should_stop: function that says whether a signal has come. The mining then ends without a result.
     """
 
-    def __init__(self, start: Start, scorer: Scorer):
+    def __init__(self, start: Start, scorer: Scorer, should_stop: Callable[[], bool] = lambda: False):
+        self.should_stop = should_stop
         self.start, self.run, self.data, self.scorer = start, start.run, start.data.data, scorer
         self.pairs = hard_negatives.pair_texts(example.texts for example in self.data.train_examples)
         low, high = map(int, self.run.mine_range)
@@ -51,6 +55,7 @@ class MinedEpochs:
 
         Raises:
             UserError: the file with the negatives of a begun epoch is missing or damaged.
+            StopAsked: a signal came during the mining.
         """
         if epoch < self.run.mine_after:
             return self.data.train
@@ -100,8 +105,16 @@ class MinedEpochs:
             task, examples, self.start.tokenizer, self.run, self.data.labels, has_labels=False
         )
         vectors = predicting.unit_logits(
-            self.scorer.call, self.scorer.model, features, self.run, self.run.global_batch_size, **self.scorer.shapes
+            self.scorer.call,
+            self.scorer.model,
+            features,
+            self.run,
+            self.run.global_batch_size,
+            self.should_stop,
+            **self.scorer.shapes,
         )
+        if vectors is None:
+            raise StopAsked
         return np.concatenate(vectors)
 
     def _path(self, epoch):

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 
+class StopAsked(Exception):
+    """A batch was not made, because a signal came while it was made."""
+
+
 class Batches:
     """Makes stacks of batches from an iterator. All batches of a stack have one shape.
 
@@ -43,6 +47,9 @@ class Batches:
 
         Returns:
             (dict of tensors [k, B, ...], position in the data after these batches, a list of int).
+
+        Raises:
+            StopAsked: a signal came. No batch is lost: the position before this call is still that of the run.
         """
         begun, self.begun = self.begun, None
         return begun.result() if begun else self._stack(count)

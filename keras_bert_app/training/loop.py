@@ -50,7 +50,7 @@ class Training:
             batches ahead.
         outlook: function of (step, seconds a step, estimated seconds left). It returns lines that the loop prints once,
             after the first steps.
-        reached: Reached, the share of the run that is over. The batches may read it.
+        reached: Reached. The batches may read it.
         has_ended: whether the run has reached its num_train_steps or train_minutes. train sets it.
     """
 
@@ -144,6 +144,7 @@ class _Loop:
         self.signals = Signals()
         # Machines that train together must decide alike, so no machine decides by its own clock or signals alone.
         self.alone = strategies.num_machines(training.strategy) == 1
+        training.reached.should_stop = lambda: self.alone and bool(self.signals.received)
         training.has_ended = self.run.has_ended(self.step, self.state["seconds"])
         self.is_over = training.has_ended or training.ends_early()
         self.figures: dict[str, float] | None = None
@@ -165,14 +166,23 @@ class _Loop:
         self.window.restart_clock()
 
     def next_batches(self) -> tuple[dict[str, tf.Tensor], float]:
-        """Takes the batches of the next call. Returns (dict of tensors [k, B, ...], seconds of waiting)."""
+        """Takes the batches of the next call. Returns (dict of tensors [k, B, ...], seconds of waiting).
+
+        Raises:
+            Interrupted: a signal came while a long batch was made, and the run is saved.
+        """
         if not self.batches.begun:
             self.training.reached.share = self.progress
         is_first, self.has_batches = not self.has_batches, True
         starting = self.training.reporter.busy(self.step, "waiting for the first batch", self._seconds_left)
         waiting = time.monotonic()
         with starting if is_first else contextlib.nullcontext():
-            stacked, self.position = self.batches.take(self._steps_of_call(self.step))
+            try:
+                stacked, self.position = self.batches.take(self._steps_of_call(self.step))
+            except infeed.StopAsked:
+                if self.position is not None:  # None: no step was taken, so the same command begins anew
+                    self._save(False)
+                raise Interrupted(self.signals.received, self.step, self.chief) from None
         if is_first:  # the start of the pipeline counts neither for the measured speed nor for the schedule
             self.window.restart_clock()
             self.pace.leave_out(time.monotonic() - waiting)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -14,15 +14,17 @@ _STEPS_UNTIMED = 2
 
 @dataclasses.dataclass
 class Reached:
-    """The share of a run with a time budget that is over. The loop writes it between calls.
-
-    All machines that train together have the same share.
+    """What the batches of a run may ask about it. The loop writes it.
 
     Attributes:
-        share: the share, 0 at the beginning.
+        share: the share of a run with a time budget that is over, 0 at the beginning. The loop changes it between
+            calls. All machines that train together have the same share.
+        should_stop: function that says whether a signal has come. On several machines it says no, because these stop
+            together, after a step.
     """
 
     share: float = 0.0
+    should_stop: Callable[[], bool] = lambda: False
 
 
 class Pace:

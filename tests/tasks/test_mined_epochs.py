@@ -2,14 +2,15 @@
 
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import batches, registry
+from keras_bert_app.tasks import batches, mined_epochs, predicting, registry
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, newest, run_on, weights_of
 from tests.tasks.families.test_text_vectors import write
 from tests.training.conftest import two_replicas
@@ -94,6 +95,33 @@ def test_a_run_that_was_cut_off_at_any_place_of_an_epoch_ends_bit_for_bit_the_sa
     assert all(np.array_equal(whole[path], again[path]) for path in whole)
     for name in os.listdir(f"{workdir}/negatives"):
         assert open(f"{workdir}/negatives/{name}", "rb").read() == open(f"{part}/negatives/{name}", "rb").read()
+
+
+@pytest.mark.parametrize("first_epoch", [0, 1])
+def test_a_signal_stops_the_mining_and_the_run_goes_on_bit_for_bit(mined_run, pairs_dir, tmp_path, first_epoch):
+    settings = {**SETTINGS, "mine_after": first_epoch, "num_train_steps": 10 if first_epoch else 2}
+    unit_logits, calls = predicting.unit_logits, []
+
+    def interrupted(*arguments, **options):
+        calls.append(None)
+        os.kill(os.getpid(), signal.SIGINT)
+        return unit_logits(*arguments, **options)
+
+    part, step = str(tmp_path / "part"), 3 * first_epoch
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Interrupted) as stop:
+        patched.setattr(mined_epochs.predicting, "unit_logits", interrupted)
+        run_on(part, pairs_dir, **settings)
+    assert (stop.value.number, stop.value.step, len(calls)) == (signal.SIGINT, step, 1)
+    assert not os.path.exists(f"{part}/negatives")
+    _, output = run_on(part, pairs_dir, **settings)
+    assert ("resumed at step 3" in output) == bool(first_epoch)
+    whole = mined_run[0]
+    if not first_epoch:
+        whole = str(tmp_path / "whole")
+        run_on(whole, pairs_dir, **settings)
+    name = f"checkpoints/step-{settings['num_train_steps']:08d}"
+    again = weights_of(f"{part}/{name}")
+    assert all(np.array_equal(tensor, again[path]) for path, tensor in weights_of(f"{whole}/{name}").items())
 
 
 def test_other_negatives_give_other_weights_and_a_lost_file_is_named(mined_run, pairs_dir, tmp_path):
