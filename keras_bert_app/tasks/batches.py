@@ -23,12 +23,7 @@ _SHORT_FIRST_ROWS = 0.75
 
 
 def make_batch(
-    features: Features,
-    units: np.ndarray,
-    batch_size: int,
-    length: int,
-    group_size: int | None = None,
-    first_length: int | None = None,
+    features: Features, units: np.ndarray, batch_size: int, length: int, group_size: int | None = None
 ) -> dict[str, np.ndarray]:
     """Makes a batch as a dict of numpy arrays.
 
@@ -38,13 +33,12 @@ def make_batch(
         batch_size: int. B.
         length: int. S, the padded length of a row.
         group_size: int. G, the rows of a unit. The default is the number of rows of the largest unit in the batch.
-        first_length: int. F, the length in which the model reads the first row of each unit. None: S.
 
     Returns:
         dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows, and
         the further inputs of the features' columns;
         the labels of the features [B, ...]; their token labels [B, S], -1 for none; target_word_ids, int32 [B, S], if
-        the answers are texts; with F input_first_places, int32 [B, 1, F]; example_weights, float32 [B].
+        the answers are texts; example_weights, float32 [B].
     """
     ranges = [features.rows_of(unit) for unit in units]
     group_size = group_size or max(last - first for first, last in ranges)
@@ -74,8 +68,6 @@ def make_batch(
         batch = {
             name: values.reshape(batch_size, group_size, length, *values.shape[2:]) for name, values in batch.items()
         }
-    if first_length is not None:
-        batch["input_first_places"] = np.zeros((batch_size, 1, first_length), np.int32)
     if features.target_ids is not None:
         batch["target_word_ids"] = _target_ids(features, units, batch_size, length)
     for name, values in features.labels.items():
@@ -219,7 +211,10 @@ def _maker(features, run, batch_lengths, has_equal_groups=False):
 
     @functools.cache
     def first_length(length):
-        """F for batches of a length, the same in all epochs, so that a length has one shape. None: S."""
+        """The length of first rows in batches of a length. None: the same length.
+
+        It is the same in all epochs, so that all batches of a length have one shape.
+        """
         if not features.has_first_apart:
             return None
         # Mined texts change the longest row of a unit from epoch to epoch, but never its first row.
@@ -230,7 +225,9 @@ def _maker(features, run, batch_lengths, has_equal_groups=False):
 
     def tensors(batch):
         length = batch.length or lengths.padded(int(longest[batch.units].max()), batch_lengths)
-        arrays = make_batch(features, batch.units, batch.num_rows, length, group_size, first_length(length))
+        arrays = make_batch(features, batch.units, batch.num_rows, length, group_size)
+        if most := first_length(length):  # an input of modeling.vector_model
+            arrays["input_first_places"] = np.zeros((batch.num_rows, 1, most), np.int32)
         return {name: tf.constant(values) for name, values in arrays.items()}
 
     return tensors
