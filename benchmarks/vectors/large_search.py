@@ -8,8 +8,11 @@ alone, then all queries at a time. "memory" is the most that the process held be
 files that the system can drop; "own" is the part that it cannot drop. A found vector counts for recall if its cosine is
 at least that of the exact result's last.
 
+"build hnsw" builds the index for the rows "ours hnsw" and "faiss, the same index". --rows=build hnsw does only this, so
+that the searches can run later, when the machine has nothing else to do.
+
 Results go to OUTPUT_DIR/large_search.json. If the file has a row already, the command does not measure it again. The
-vectors stay in OUTPUT_DIR/vectors-*, and take 2.2 KB each with 384 numbers.
+vectors stay in OUTPUT_DIR/vectors-*, and take 2.2 KB each with 384 numbers, and 1.8 KB more in the index.
 """
 
 import contextlib
@@ -24,6 +27,7 @@ from benchmarks.common.report import in_words
 from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
 
 _NUM_VECTORS = flags.DEFINE_integer("num_vectors", 1_000_000, "Vectors that are searched.", lower_bound=100)
@@ -41,19 +45,21 @@ _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/large_search", "Where vect
 _ROWS_AT_A_TIME = 20_000
 _NOISE = 0.8  # the cosine of two vectors of a cluster is 1 / (1 + 0.8^2) = 0.61 on average
 _VERSIONS = {"sentence_transformers": "6.2.0", "torch": "2.13.0"}
-# The settings of approximate_index, so that both graphs are alike.
-_HNSW = {"links": 32, "build_width": 200, "search_width": 128}
+_BUILD = "build hnsw"
+_SEARCH_WIDTH = 128  # of both searches in the index; the default of approximate_index
 # Row -> (script, file of its vectors or index). Scripts are in this folder.
 _ROWS = {
     "ours float32": ("search_ours", "float32.npy"),
     "ours int8": ("search_ours", "int8.npy"),
     "ours binary": ("search_ours", "binary.npy"),
     "ours binary, rescored": ("search_ours", "binary.npy"),
+    _BUILD: ("search_ours", "hnsw.faiss"),
     "ours hnsw": ("search_ours", "hnsw.faiss"),
     "faiss IndexFlatIP": ("search_faiss", "float32.npy"),
-    "faiss IndexHNSWFlat": ("search_faiss", "float32.npy"),
+    "faiss, the same index": ("search_faiss", "hnsw.faiss"),
     "sentence-transformers semantic_search": ("search_sentence_transformers", "float32.npy"),
 }
+_WANTED = flags.DEFINE_list("rows", list(_ROWS), "Rows to measure.")
 
 
 def main(arguments):
@@ -61,7 +67,9 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.vectors import approximate_index
     approximate_index.check_installed()
-    rows = [row for row in _ROWS if _PYTHON.value or not row.startswith("sentence")]
+    if unknown := next((row for row in _WANTED.value if row not in _ROWS), None):
+        raise UserError(f"--rows: {unknown!r} is not known: {nearest(unknown, list(_ROWS))}")
+    rows = [row for row in _WANTED.value if _PYTHON.value or not row.startswith("sentence")]
     settings = {flag.name: flag.value for flag in (_NUM_VECTORS, _SIZE, _NUM_QUERIES, _NUM_CLUSTERS, _SEED, _TOP_K)}
     directory = os.path.join(_OUTPUT_DIR.value, "vectors-" + "-".join(map(str, settings.values())))
     settings["machine"] = machine(("numpy", "tensorflow", "faiss-cpu"))
@@ -131,23 +139,28 @@ def measured(row: str, directory: str, least: np.ndarray) -> dict:
         least: float32 [Q], from least_cosines.
 
     Returns:
-        dict of milliseconds (median), milliseconds_in_batch, recall, seconds_to_ready, seconds_to_build (ours hnsw),
-        peak_bytes, own_bytes, file_bytes and versions.
+        dict of milliseconds (median), milliseconds_in_batch, recall, seconds_to_ready, peak_bytes, own_bytes,
+        file_bytes and versions. For _BUILD a dict of seconds_to_build.
+
+    Raises:
+        UserError: the row needs an index that no run has built.
     """
     script, file = _ROWS[row]
     path, vectors, queries = (os.path.join(directory, name) for name in (file, "float32.npy", "queries.npy"))
-    request = {"contender": row.split()[-1], "file": path, "vectors": vectors, "queries": queries, **_HNSW}
-    built = {}
-    if file.endswith(".faiss"):
-        with _process(script) as peer:  # another process builds, so that the search does not count its memory
-            built = peer.ask(build="hnsw", vectors=vectors, file=path)
+    request = {"contender": row.split()[-1], "file": path, "vectors": vectors, "queries": queries}
+    request["search_width"] = _SEARCH_WIDTH
+    if row == _BUILD:
+        with _process(script) as peer:
+            return peer.ask(build="hnsw", vectors=vectors, file=path)
+    if not os.path.exists(path):
+        raise UserError(f"{path}: there is no index; give --rows={_BUILD!r} before {row!r}")
     with _process(script) as peer:
         answer, versions = peer.ask(top_k=_TOP_K.value, **request), peer.versions
     rows, known = np.array(answer.pop("rows")), np.load(vectors, mmap_mode="r")
     cosines = np.stack([known[of_query] @ query for of_query, query in zip(rows, np.load(queries), strict=True)])
     answer["milliseconds"] = float(np.median(answer["milliseconds"]))
     recall = float((cosines >= least[:, None] - 1e-6).mean())
-    return {**built, **answer, "recall": recall, "file_bytes": os.path.getsize(path), "versions": versions}
+    return {**answer, "recall": recall, "file_bytes": os.path.getsize(path), "versions": versions}
 
 
 def _process(script):
@@ -157,6 +170,8 @@ def _process(script):
 
 
 def _shown(result):
+    if "seconds_to_build" in result:
+        return f"{result['seconds_to_build']:,.0f} s"
     return f"{result['milliseconds']:,.2f} ms a query, recall {result['recall']:.4f}"
 
 
@@ -167,16 +182,19 @@ def table(done: dict):
         done: dict. Row -> result of `measured`.
     """
     yield f"| search of {_NUM_VECTORS.value:,} vectors of {_SIZE.value} numbers | ms a query | ms in a batch of " + (
-        f"{_NUM_QUERIES.value} | recall@{_TOP_K.value} | file MB | memory MB | own MB | ready after s | built in s |"
+        f"{_NUM_QUERIES.value} | recall@{_TOP_K.value} | file MB | memory MB | own MB | ready after s |"
     )
-    yield f"|{'---|' * 9}"
+    yield f"|{'---|' * 8}"
     for row, result in done.items():
+        if row == _BUILD:
+            continue
         sizes = (f"{result[name] / 1e6:,.0f}" for name in ("file_bytes", "peak_bytes", "own_bytes"))
-        built = f"{result['seconds_to_build']:,.0f}" if "seconds_to_build" in result else ""
         yield (
             f"| {row} | {result['milliseconds']:,.2f} | {result['milliseconds_in_batch']:,.2f} | "
-            f"{result['recall']:.4f} | {' | '.join(sizes)} | {result['seconds_to_ready']:,.1f} | {built} |"
+            f"{result['recall']:.4f} | {' | '.join(sizes)} | {result['seconds_to_ready']:,.1f} |"
         )
+    if _BUILD in done:
+        yield f"\nThe index was built in {done[_BUILD]['seconds_to_build']:,.0f} s."
 
 
 if __name__ == "__main__":

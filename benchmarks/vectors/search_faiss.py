@@ -1,6 +1,6 @@
-"""faiss' own indexes, called directly, for the benchmark of large searches. reference_answers runs this script.
+"""faiss, called directly, for the benchmark of large searches. reference_answers runs this script.
 
-IndexHNSWFlat has the settings of our index, and gets all vectors in one call.
+The file of a request has vectors, for IndexFlatIP, or is an index.
 """
 
 import faiss
@@ -12,13 +12,13 @@ PACKAGES = ("faiss-cpu", "numpy")
 
 def make(request):
     """The search of a contender; see search_answers."""
-    vectors = np.load(request["vectors"])
-    if request["contender"] == "IndexFlatIP":
-        index = faiss.IndexFlatIP(vectors.shape[1])
+    if request["file"].endswith(".faiss"):
+        index = faiss.read_index(request["file"])
+        index.hnsw.efSearch = request["search_width"]
     else:
-        index = faiss.IndexHNSWFlat(vectors.shape[1], request["links"], faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction, index.hnsw.efSearch = request["build_width"], request["search_width"]
-    index.add(vectors)
+        vectors = np.load(request["file"])
+        index = faiss.IndexFlatIP(vectors.shape[1])
+        index.add(vectors)
     return lambda queries, top_k: index.search(queries, top_k)[1]
 
 
