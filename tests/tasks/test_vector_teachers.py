@@ -23,8 +23,9 @@ from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.vectors.embedding import Embedder
-from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, weights_of
+from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
 from tests.tasks.families.test_text_vectors import tokenizer_of_words, write
+from tests.training.conftest import two_replicas
 
 WORDS = (*GOOD, *BAD, *FILLERS)
 TEXTS = [f"{a} {b} very {c}" for a in WORDS[:8] for b, c in zip(FILLERS[:5], FILLERS[3:], strict=True)]
@@ -82,6 +83,18 @@ def data_of(directory, **settings):
     run = FinetuningConfig(data_dir=directory, task="similarity", max_seq_length=16, pooling="mean", **settings)
     run = registry.find("similarity").settled(run)
     return load_data(run, tokenizer_of_words(), ()), run
+
+
+@pytest.mark.slow
+def test_two_replicas_distil_the_weights_of_one(teacher, tmp_path):
+    data = write(tmp_path, train=["text", *TEXTS], dev=SCORED)
+    without_dropout = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    settings = {**WANTED, "num_train_steps": 3, "eval_steps": 3, "learning_rate": 1e-4, "teacher": teacher}
+    settings |= {"vector_loss": "distill", "similarity_metric": "spearman"}
+    for name, strategy in (("one", None), ("two", two_replicas())):
+        run_on(tmp_path / name, data, without_dropout, strategy=strategy, **settings)
+    one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
+    assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
 
 
 def test_the_teachers_vectors_are_those_of_embed(teacher, student, texts_dir):

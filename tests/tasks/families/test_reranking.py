@@ -19,8 +19,9 @@ from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.readers import rerank
 from keras_bert_app.tasks.scoring import FinetunedRun, best_weights
 from keras_bert_app.tasks.task import Examples
-from tests.tasks.conftest import BAD, FILLERS, GOOD, at_start, run_on, weights_of
+from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, at_start, newest, run_on, weights_of
 from tests.tasks.texts import rows_of, tokenizer
+from tests.training.conftest import two_replicas
 
 TASK = registry.find("rerank")
 LABELLED = ["query\tdocument\tlabel", "a\tb\t1", "a\tc\t0"]
@@ -365,6 +366,18 @@ def finished(request, tmp_path_factory):
     data = write(directory, train=table(kind, 64, 1), dev=table(kind, 32, 2))
     settings = {**SETTINGS, **({"list_size": 3} if kind == "listwise" else {})}
     return (kind, str(directory / "a run"), *run_on(directory / "a run", data, **settings))
+
+
+@pytest.mark.parametrize("kind", ["listwise", pytest.param("graded", marks=pytest.mark.slow)])
+def test_two_replicas_end_with_the_weights_of_one(kind, tmp_path):
+    data = write(tmp_path, train=table(kind, 64, 1), dev=table(kind, 8, 2))
+    without_dropout = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    settings = {**SETTINGS, "num_train_steps": 3, "eval_steps": 3, "learning_rate": 1e-4}
+    settings |= {"list_size": 3} if kind == "listwise" else {}
+    for name, strategy in (("one", None), ("two", two_replicas())):
+        run_on(tmp_path / name, data, without_dropout, strategy=strategy, **settings)
+    one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
+    assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
 
 
 def test_a_run_ranks_relevant_documents_above_the_baseline(finished):
