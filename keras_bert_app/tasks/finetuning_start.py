@@ -3,6 +3,7 @@
 import os
 from typing import Any, TextIO
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
@@ -160,7 +161,7 @@ def make_start(
 
 def _resolved(data, run):
     num_batches = batch_plans.num_batches(data.train, run)
-    data.warnings = [*data.warnings, *_small_batches(data.train, run, num_batches), *_left_prompts(run)]
+    data.warnings = [*data.warnings, *_small_batches(data, run, num_batches), *_left_prompts(run)]
     run = run.resolved(num_batches)
     if run.mine_negatives and not run.train_minutes and run.num_train_steps <= run.mine_after * num_batches:
         raise UserError(
@@ -171,14 +172,18 @@ def _resolved(data, run):
     return run
 
 
-def _small_batches(train, run, num_batches):
+def _small_batches(data, run, num_batches):
     """[] or a warning that batches are far from full, because equal texts never meet in one."""
-    mean = train.num_units / num_batches
+    train, mean = data.train, data.train.num_units / num_batches
     if train.text_numbers is None or num_batches < 2 or mean > 0.8 * run.global_batch_size:
         return []
+    first, second = train.text_numbers.T
+    counts = np.bincount(np.concatenate([first, second[second != first]]))
+    units, places = np.nonzero(train.text_numbers == counts.argmax())
+    text = " ".join(data.train_examples[train.examples[units[0]]].texts[places[0]].split())
     return [
         f"warning: a batch has {mean:.1f} examples in the mean, and not {run.global_batch_size}, because texts repeat "
-        "and equal texts never meet in a batch"
+        f"and equal texts never meet in a batch; {counts.max():,} examples have the text {text[:60]!r}"
     ]
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -169,8 +170,10 @@ def test_a_few_repeated_texts_do_not_slow_down_the_plan():
     plan = batch_plans.epoch_plan(features, run, 0)
     assert sorted(np.concatenate([batch.units for batch in plan])) == list(range(5000))
     assert len(plan) < 1.3 * 5000 / 20
-    (line,) = finetuning_start._small_batches(features, run, len(plan))
+    data = types.SimpleNamespace(train=features, train_examples=examples)
+    (line,) = finetuning_start._small_batches(data, run, len(plan))
     assert "examples in the mean, and not 32, because texts repeat" in line
+    assert line.endswith("; 250 examples have the text 'a0'")
 
 
 def test_no_text_meets_itself_in_a_batch_and_labels_stand_together():
