@@ -122,7 +122,8 @@ def mine(
     candidates: np.ndarray,
     options: MiningOptions,
     done: Callable[[int, float], None] | None = None,
-) -> Mined:
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Mined | None:
     """Finds new negatives for each pair.
 
     A candidate never has the text of the anchor, of a text that stands in a pair with the anchor, or of a negative
@@ -134,6 +135,10 @@ def mine(
         candidates: [C, D], the vectors of candidates, likewise.
         options: MiningOptions.
         done: function of a number of anchors, twice, called after each block of anchors.
+        should_stop: function that is called before each block. True ends the mining.
+
+    Returns:
+        Mined, or None if should_stop ended the mining.
     """
     shape = (len(pairs.anchors), options.num_negatives)
     mined = Mined(np.full(shape, NONE, np.int32), np.zeros(shape, np.float32), np.zeros(shape[:1], np.float32))
@@ -141,6 +146,8 @@ def mine(
     for row, anchor in enumerate(pairs.anchors.tolist()):
         rows_of[anchor].append(row)
     for start in range(0, len(rows_of), _ANCHORS_AT_A_TIME):
+        if should_stop():
+            return None
         queries = np.asarray(anchors[start : start + _ANCHORS_AT_A_TIME], np.float32)
         block = range(start, start + len(queries))
         # Excluded candidates take places among the nearest, and count for no rank.

@@ -248,9 +248,11 @@ def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
         task: Task. The error message has its name.
 
     Raises:
-        UserError: an example is not a pair.
+        UserError: an example is not a pair, or the task has other examples.
     """
-    if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
+    if examples and not hasattr(examples[0], "text_b"):
+        raise UserError(f"--swap_pairs: task {task.name} has no pairs of equal roles; leave it out")
+    if single := next((example for example in examples if example.text_b is None), None):
         raise UserError(f"--swap_pairs: task {task.name} has a single text ({single.place}); leave it out")
     swapped = [dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a) for example in examples]
     return examples.of([*examples, *swapped])

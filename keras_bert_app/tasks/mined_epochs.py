@@ -76,7 +76,9 @@ class MinedEpochs:
         with reporter.busy(step, "mining negatives", lambda: None):
             vectors = self._vectors()
             anchors, candidates = vectors[: len(self.pairs.anchor_texts)], vectors[len(self.pairs.anchor_texts) :]
-            found = hard_negatives.mine(self.pairs, anchors, candidates, self.options)
+            found = hard_negatives.mine(self.pairs, anchors, candidates, self.options, should_stop=self.should_stop)
+            if found is None:
+                raise StopAsked
         if self.start.is_chief:
             file = io.BytesIO()
             np.save(file, found.numbers)

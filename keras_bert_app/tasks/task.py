@@ -349,7 +349,8 @@ class Task:
         if split and self.part:
             examples = self.part(split, examples, run)
         if not examples:
-            raise UserError(f"{path}: holds no example of task {self.name}")
+            without = "".join(f"; left out: {count:,} {what}" for what, count in left_out.items())
+            raise UserError(f"{path}: holds no example of task {self.name}{without}")
         if split in ("train", "dev") and run.dev_fraction:
             examples = self._part_of_training_examples(path, split, examples, run.dev_fraction)
         return Examples(examples, left_out, remarks).first(most)

@@ -49,7 +49,7 @@ def check_ids(ids: Iterable[str]) -> None:
 
 
 def read(path: str, queries: Sequence[str]) -> dict[str, list[str]]:
-    """Reads the rankings of some queries.
+    """Reads the rankings of some queries. A text whose id is that of the query does not count, as in BEIR.
 
     Args:
         path: str. A file in TREC's format, plain or .gz.
@@ -71,7 +71,7 @@ def read(path: str, queries: Sequence[str]) -> dict[str, list[str]]:
             raise UserError(
                 f"{path}:{number}: {line[:60]!r}; expected six fields: query Q0 text rank score name-of-the-ranking"
             )
-        if fields[0] in wanted:
+        if fields[0] in wanted and fields[2] != fields[0]:
             scores = found.setdefault(fields[0], {})
             if fields[2] in scores:
                 raise UserError(f"{path}:{number}: the text {fields[2][:80]!r} occurs twice for query {fields[0][:80]}")

@@ -36,6 +36,11 @@ def read_texts(
     """
     counts = ReaderCounts() if counts is None else counts
     is_json = format_of(path, input_format) == "jsonl"
+    if text_field != "text" and not is_json:
+        raise UserError(
+            f"--text_field={text_field}: {path} has a text in each line and no fields; leave it out, or give "
+            "--input_format=jsonl"
+        )
     with open_text(path) as stream:
         for number, line, part in read_lines(stream, path, counts, MAX_RECORD_BYTES if is_json else MAX_LINE_BYTES):
             if not is_json:

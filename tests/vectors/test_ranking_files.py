@@ -12,6 +12,8 @@ def test_rankings_are_read_as_they_were_written(tmp_path):
     ranking_files.write(path, rankings, "my model")
     assert ranking_files.read(path, ["q1", "q2", "q3", "q4"]) == rankings
     assert ranking_files.read(path, ["q2"]) == {"q2": ["<dbpedia:X>"]}
+    (own := tmp_path / "own.trec").write_text("q1 Q0 q1 1 2 x\nq1 Q0 d1 2 1 x\n")
+    assert ranking_files.read(str(own), ["q1"]) == {"q1": ["d1"]}
     scores = [float(line.split()[4]) for line in open(path) if line.startswith("q3")]
     assert scores == sorted(set(scores), reverse=True)  # trec_eval sorts by the score, and has its own order of ties
 

@@ -53,6 +53,12 @@ def test_a_record_without_a_text_is_refused(tmp_path, line, message):
         read(tmp_path / "x.jsonl")
 
 
+def test_a_field_of_a_file_of_lines_is_refused(tmp_path):
+    (tmp_path / "x.txt").write_text("a\n")
+    with pytest.raises(UserError, match="--text_field=body: .*x.txt has a text in each line and no fields; leave it"):
+        read(tmp_path / "x.txt", text_field="body")
+
+
 def test_only_the_beginning_of_a_too_long_line_is_kept_and_the_line_is_counted(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"a\n" + b"word " * 500_000 + b"\nb\xff\n")
     counts = ReaderCounts()

@@ -110,7 +110,10 @@ def _guarded(main, arguments, output):
             if stop.has_saved
             else "the chief saves; this machine does not save"
         )
-        print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
+        where = (
+            f"after step {stop.step:,}, {saved}" if stop.step else "before the first step; the same command begins anew"
+        )
+        print(f"stopped by {signal.Signals(stop.number).name} {where}", file=sys.stderr)
         sys.exit(128 + stop.number)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")

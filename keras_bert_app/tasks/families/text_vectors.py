@@ -19,7 +19,7 @@ from keras_bert_app.tasks.denoising_objective import WORDS, Denoising
 from keras_bert_app.tasks.families import vector_answers
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSINE, SIMCSE, TRIPLET, TSDAE, VectorObjective
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET, TSDAE, VectorObjective
 from pipelines.plurals import counted
 
 READS = ("pooling", *SIMILARITY_FIELDS)
@@ -60,6 +60,7 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         UserError: the training examples cannot have the loss of the run.
     """
     place = examples[0].place.rpartition(":")[0]
+    _check_company(examples, run, place)
     if run.vector_loss == TRIPLET:
         counts = collections.Counter(example.label for example in examples)
         if len(counts) < 2 or max(counts.values()) < 2:
@@ -80,6 +81,28 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
                 "leave it out (cosent needs their order alone)"
             )
     return ()
+
+
+def _check_company(examples, run, place):
+    """Checks that a batch of a loss over its examples has several of them.
+
+    Raises:
+        UserError: an example would be alone, or all examples have one score.
+    """
+    brings_others = run.mine_negatives or all(len(example.texts) > 2 for example in examples)
+    if run.vector_loss not in (CONTRASTIVE, SIMCSE, COSENT) or run.vector_loss == CONTRASTIVE and brings_others:
+        return
+    if run.global_batch_size < 2:
+        raise UserError(
+            "--global_batch_size=1: an example alone in its batch has no other one to be compared with; give 2 or more"
+        )
+    if len(examples) < 2:
+        raise UserError(f"{place}: has one example, which has no other one to be compared with; give two or more")
+    if run.vector_loss == COSENT and len({example.label for example in examples}) < 2:
+        raise UserError(
+            f"{place}: all scores are {examples[0].label:g}; expected different ones, because the loss learns their "
+            "order; --vector_loss=cosine learns the scores themselves"
+        )
 
 
 def classes(task: Task, example: Example) -> tuple[str, ...]:

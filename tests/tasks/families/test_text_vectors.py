@@ -19,7 +19,9 @@ from keras_bert_app.runs.shared_tokenizer import tokenizer_of
 from keras_bert_app.tasks import batch_plans, finetuning_start, registry
 from keras_bert_app.tasks.families import text_vectors, vector_answers
 from keras_bert_app.tasks.families.text_vectors import Example
+from keras_bert_app.tasks.labelled_data import with_swapped_pairs
 from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.tasks.task import Examples
 from keras_bert_app.vectors.embedding import Embedder, embedder_of_module, for_role
 from tests.cli.conftest import run as run_command  # noqa: F401  a fixture
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, VOCABULARY, launched, newest, run_on, weights_of
@@ -115,8 +117,8 @@ def test_files_that_the_score_cannot_judge_are_refused(tmp_path, metric, rows, m
 
 
 def test_losses_that_cannot_learn_from_a_table_are_refused():
-    def refused(loss, labels, message, **settings):
-        examples = [Example("", ("a", "b"), label, f"t.tsv:{n}") for n, label in enumerate(labels)]
+    def refused(loss, labels, message, texts=("a", "b"), **settings):
+        examples = [Example("", texts, label, f"t.tsv:{n}") for n, label in enumerate(labels)]
         with pytest.raises(UserError, match=message):
             text_vectors.label_names(TASK, examples, FinetuningConfig(vector_loss=loss, **settings))
 
@@ -124,6 +126,15 @@ def test_losses_that_cannot_learn_from_a_table_are_refused():
     refused(
         "triplet", "xxy", "--global_batch_size=4: a batch would have texts of one label; give 8", global_batch_size=4
     )
+    alone = "--global_batch_size=1: an example alone in its batch has no other one to be compared with; give 2"
+    refused("contrastive", [None] * 9, alone, global_batch_size=1)
+    refused("simcse", [None] * 9, alone, ("a",), global_batch_size=1)
+    refused("cosent", [1.0, 2.0], alone, global_batch_size=1)
+    refused("contrastive", [None], "t.tsv: has one example, which has no other one to be compared with; give two")
+    refused("cosent", [3.0] * 4, "t.tsv: all scores are 3; expected different ones, because the loss learns their or")
+    # A negative of its own is enough company.
+    with_negative = [Example("", ("a", "b", "c"), None, "t.tsv:1")]
+    assert text_vectors.label_names(TASK, with_negative, FinetuningConfig(vector_loss="contrastive")) == ()
     refused("cosine", [0.5, 3.0], "t.tsv:1: score 3; --vector_loss=cosine expects -1 to 1; divide the scores")
 
 
@@ -142,6 +153,19 @@ def test_rows_with_an_empty_text_are_counted_and_empty_negatives_are_left_out(tm
     examples = TASK.read_file(str(tmp_path / "train.tsv"), run, True)
     assert [example.texts for example in examples] == [("a", "b", "c"), ("a", "b", "c", "d")]
     assert examples.notes() == ["1 rows with an empty text were left out"]
+
+
+def test_a_column_without_texts_is_refused_with_the_number_of_rows(tmp_path):
+    data = write(tmp_path, train=["anchor\tpositive", "a\t", "b\t "], dev=["anchor\tpositive", "a\tb"])
+    message = "train.tsv: holds no example of task similarity; left out: 2 rows with an empty text"
+    with pytest.raises(UserError, match=message):
+        TASK.read_split(data, "train", FinetuningConfig(task="similarity", data_dir=data, vector_loss="contrastive"))
+
+
+def test_pairs_of_two_roles_cannot_be_swapped():
+    examples = Examples([Example("", ("a", "b"), None, "t.tsv:1")])
+    with pytest.raises(UserError, match="--swap_pairs: task similarity has no pairs of equal roles; leave it out"):
+        with_swapped_pairs(examples, TASK)
 
 
 def test_ranks_leave_out_other_own_texts_of_the_same_text():
