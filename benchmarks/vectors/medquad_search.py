@@ -36,6 +36,7 @@ _KINDS = ("trained", "mined", "reranked")
 _ROWS = flags.DEFINE_list("rows", [f"{kind}:{seed}" for kind in _KINDS for seed in "123"], "Rows, each KIND:SEED.")
 _SQUAD = flags.DEFINE_string("squad", "", "A file of SQuAD, 1.1 or 2.0, for the rows of the kind trained.")
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 1.0, "Epochs of each run.")
+_RERANK_EPOCHS = flags.DEFINE_float("rerank_epochs", 1.0, "Epochs of each cross-encoder, for the rows reranked.")
 _BATCH = flags.DEFINE_integer("global_batch_size", 64, "Pairs of a batch.")
 _NEGATIVES = flags.DEFINE_integer("num_negatives", 3, "Negatives of a pair, for the rows mined and reranked.")
 _RERANKED = flags.DEFINE_integer("rerank_count", 50, "Answers that the rows reranked order anew.")
@@ -84,7 +85,7 @@ def settings_of(row: str, model: str, paths: list[str]) -> dict:
         "batch": _BATCH.value,
         **_TRAINING,
         **({"negatives": _negatives()} if row.startswith(("mined:", "reranked:")) else {}),
-        **({"rerank_count": _RERANKED.value} if row.startswith("reranked:") else {}),
+        **({"rerank_count": _RERANKED.value, "epochs": _RERANK_EPOCHS.value} if row.startswith("reranked:") else {}),
     }
 
 
@@ -137,7 +138,7 @@ def _train(directory, workdir, model, seed, task, is_mined=False):
         data_dir=_mined(directory, model) if is_mined or task == "rerank" else os.path.join(directory, "pairs"),
         init_checkpoint=model,
         workdir=workdir,
-        num_train_epochs=_EPOCHS.value,
+        num_train_epochs=_RERANK_EPOCHS.value if task == "rerank" else _EPOCHS.value,
         global_batch_size=_BATCH.value,
         seed=seed,
         **_TRAINING,
