@@ -1,5 +1,6 @@
 """The data of MedQuAD's benchmark: pairs for training and dev, and collections in BEIR's layout."""
 
+import collections
 import hashlib
 import json
 import os
@@ -37,8 +38,7 @@ def write_parts(medquad: str, directory: str) -> str:
     Returns:
         A line with the numbers of pairs, answers and questions.
     """
-    with open(medquad, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = _records(medquad)
     names = {}  # answer -> its name
     for row in rows:
         names.setdefault(row["answer"], f"d{len(names)}")
@@ -60,6 +60,35 @@ def write_parts(medquad: str, directory: str) -> str:
     _write_collection(os.path.join(directory, "collection"), texts, queries, grades)
     counts = ", ".join(f"{len(of_part):,} pairs of {part}" for part, of_part in pairs.items())
     return f"{counts}; {len(numbers):,} questions of the test, {len(names):,} answers to search"
+
+
+def first_answers(medquad: str, collection: str, ranking: dict[str, list[str]]) -> tuple[float, float]:
+    """What share of questions has a right first answer, and what share one about the disease of the question.
+
+    Args:
+        medquad: str. Path of MedQuAD.
+        collection: str. Folder of the collection that write_parts wrote.
+        ranking: dict name of a question -> names of answers, the best first.
+    """
+    topics = collections.defaultdict(set)
+    for row in _records(medquad):
+        for text in (row["question"], row["answer"]):
+            topics[text].add(" ".join(row["focus"].split()).casefold())
+    answers, questions = (
+        {row["_id"]: topics[row["text"]] for row in _records(os.path.join(collection, name))}
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    with open(os.path.join(collection, "qrels", "test.tsv"), encoding="utf-8") as file:
+        right = {tuple(line.split("\t")[:2]) for line in file}
+    firsts = {question: names[0] for question, names in ranking.items() if names}
+    num_right = sum((question, name) in right for question, name in firsts.items())
+    num_alike = sum(bool(answers[name] & questions[question]) for question, name in firsts.items())
+    return num_right / len(questions), num_alike / len(questions)
+
+
+def _records(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def _write_lines(directory, name, records):

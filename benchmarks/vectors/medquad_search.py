@@ -68,6 +68,22 @@ def main(arguments):
         shown=lambda scores: f"nDCG@10 {list(scores.values())[-1]['ndcg@10']['mean']:.4f}",
     )
     print(f"\n{counts}\n" + "\n".join(table(done)))
+    print("\nfirst answer of a question: right, about the disease or drug of the question")
+    for row in ("start:medquad", *_ROWS.value):
+        for name in done[row] if row.startswith("start:") else list(done[row])[-1:]:
+            ranking = ranking_files.read(_kept(directory, row, name), known_questions(collections["medquad"]))
+            right, alike = medquad_parts.first_answers(medquad, collections["medquad"], ranking)
+            print(f"{row}, {os.path.basename(name)}: {right:.3f}, {alike:.3f}")
+
+
+def known_questions(collection: str) -> list[str]:
+    """The names of the questions of a collection.
+
+    Args:
+        collection: str. Its folder.
+    """
+    with open(os.path.join(collection, "queries.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line)["_id"] for line in file]
 
 
 def settings_of(row: str, model: str, paths: list[str]) -> dict:

@@ -46,3 +46,18 @@ def test_the_pairs_of_training_and_dev_are_those_of_their_diseases(written):
         assert {f"What is {focus} ?" for focus in focuses[part]} <= questions
         assert not any(f"What is {focus} ?" in questions for focus in focuses["test"])
     assert f"{len(focuses['test'])} questions of the test, 201 answers to search" in counts
+
+
+def test_first_answers_are_right_or_at_least_about_the_disease(written):
+    folder, _, focuses = written
+    collection = folder / "parts" / "collection"
+    answers = {row["text"]: row["_id"] for row in read(collection / "corpus.jsonl")}
+    names = {row["text"]: row["_id"] for row in read(collection / "queries.jsonl")}
+    right, related, unrelated, *_ = focuses["test"][:1] + focuses["test"][:1] + focuses["test"][1:]
+    ranking = {names[f"What is {right} ?"]: [answers[f"{right} is rare."], answers["It is."]]}
+    share = 1 / len(names)
+    score = medquad_parts.first_answers(str(folder / "medquad.jsonl"), str(collection), ranking)
+    assert score == (share, share)
+    ranking = {names[f"What is {related} ?"]: [answers["It is."]], names[f"What is {unrelated} ?"]: [answers["It is."]]}
+    score = medquad_parts.first_answers(str(folder / "medquad.jsonl"), str(collection), ranking)
+    assert score == (0.0, share)
