@@ -1,5 +1,6 @@
 """The report about sentence vectors: against golden vectors in a stand-in process, and with a fault on either side."""
 
+import json
 import shutil
 
 import numpy as np
@@ -96,3 +97,22 @@ def test_convert_writes_the_steps_of_a_folder_again(golden, tmp_path, run):  # n
     for name in ("pooling", "normalize", "max_seq_length", "prompts", "similarity", "lowers_case"):
         assert getattr(ours, name) == getattr(theirs, name), name
     assert (theirs.folder, ours.folder) == ("0_Transformer", "")
+
+
+def test_a_written_folder_has_what_text_embeddings_inference_reads(golden, tmp_path, run):  # noqa: F811
+    """The keys without a default in router/src/lib.rs and backends/candle/src/models/bert.rs (commit 0d124dc)."""
+    source, output = golden / "sentence_transformers" / "new", tmp_path / "written"
+    done = run("convert", f"--input={source}", "--to=sentence_transformers", f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    config, pooling, lengths = (
+        json.loads((output / name).read_text())
+        for name in ("config.json", "1_Pooling/config.json", "sentence_bert_config.json")
+    )
+    required = "architectures model_type vocab_size hidden_size num_hidden_layers num_attention_heads hidden_act"
+    required += " intermediate_size hidden_dropout_prob max_position_embeddings type_vocab_size initializer_range"
+    required += " layer_norm_eps pad_token_id"
+    assert not set(required.split()) - config.keys()
+    assert config["architectures"] == ["BertModel"] and config["model_type"] == "bert"
+    assert {type(pooling[f"pooling_mode_{mode}"]) for mode in ("cls_token", "mean_tokens")} == {bool}
+    assert type(lengths["max_seq_length"]) is int
+    assert (output / "tokenizer.json").is_file() and (output / "model.safetensors").is_file()
