@@ -124,16 +124,18 @@ def run_row(directory: str, collections: dict[str, str], model: str, row: str) -
     if kind == "squad":
         workdir = _workdir(directory, rest)
         return _scored(directory, collections["squad"], row, {"saved_model": workdir, "bm25": False}, start)
-    workdir = _workdir(directory, row)
+    workdir, trained = _workdir(directory, row), _workdir(directory, f"trained:{rest}")
+    has_trained = storage.is_file(_kept(directory, f"trained:{rest}", trained))
     if kind == "reranked":
-        trained = _workdir(directory, f"trained:{rest}")
-        if not storage.is_file(_kept(directory, f"trained:{rest}", trained)):
+        if not has_trained:
             raise UserError(f"--rows: {row} reranks what trained:{rest} finds; give that row before it")
         _train(directory, workdir, model, rest, task="rerank")
         given = {"rerank": workdir, "rerank_count": _RERANKED.value, "bm25": False}
         return _scored(
             directory, collections["medquad"], row, given, [*start, _kept(directory, f"trained:{rest}", trained)]
         )
+    if kind == "mined" and has_trained:
+        start.append(_kept(directory, f"trained:{rest}", trained))
     _train(directory, workdir, model, rest, task="similarity", is_mined=kind == "mined")
     return _scored(directory, collections["medquad"], row, {"saved_model": workdir, "bm25": False}, start)
 
