@@ -41,8 +41,8 @@ from pipelines import storage
 _KINDS = ("tf_idf", "start", "random", "simcse", "supervised", "matryoshka", "peer")
 _UNTRAINED = _KINDS[:2]
 _PEER_SCRIPT = os.path.join(os.path.dirname(__file__), "sts_sentence_transformers.py")
-_TRAINING = {"learning_rate": 2e-5, "max_seq_length": 128, "global_batch_size": 32}
-_SIMCSE = {"learning_rate": 3e-5, "max_seq_length": 64, "global_batch_size": 64}
+_TRAINING = {"max_seq_length": 128, "global_batch_size": 32}
+_SIMCSE = {"max_seq_length": 64, "global_batch_size": 64}
 _WARMUP = 0.1
 _ADAM = {"weight_decay_rate": 0.01, "adam_epsilon": 1e-6}
 
@@ -53,6 +53,8 @@ _NUM_RAW = flags.DEFINE_integer("raw_texts", 20_000, "Lines of --raw_text to tak
 _ROWS = flags.DEFINE_list("rows", ["tf_idf", "start", "supervised", "matryoshka"], "Rows to run.")
 _SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of the trained rows.")
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 2.0, "Epochs of the rows supervised, matryoshka and peer.")
+_RATE = flags.DEFINE_float("learning_rate", 2e-5, "Rate of all trained rows but simcse.")
+_SIMCSE_RATE = flags.DEFINE_float("simcse_learning_rate", 3e-5, "Rate of the row simcse.")
 _PYTHON = flags.DEFINE_string("peer_python", "", "Interpreter with sentence-transformers, for the row peer.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/sts", "Where runs and tables go.")
 
@@ -89,8 +91,16 @@ def settings_of(row: str, data_dir: str, model: str) -> dict:
         model: str. The start.
     """
     if row.startswith("simcse"):
-        return {"model": model, "data": _RAW_TEXT.value, "raw_texts": _NUM_RAW.value, **_SIMCSE}
-    return {"model": model, "data": data_dir, "epochs": _EPOCHS.value, "warmup": _WARMUP, **_TRAINING, **_ADAM}
+        return {"model": model, "data": _RAW_TEXT.value, "raw_texts": _NUM_RAW.value, **_simcse()}
+    return {"model": model, "data": data_dir, "epochs": _EPOCHS.value, "warmup": _WARMUP, **_training(), **_ADAM}
+
+
+def _training():
+    return {"learning_rate": _RATE.value, **_TRAINING}
+
+
+def _simcse():
+    return {"learning_rate": _SIMCSE_RATE.value, **_SIMCSE}
 
 
 def reported_pairs(data_dir: str) -> tuple[list, list]:
@@ -188,10 +198,10 @@ def _spearman(values, scores):
 
 def _trained(data_dir, directory, model, kind, seed, workdir):
     """Trains a row. Returns its seconds and the number of texts that it has seen."""
-    given, source, texts_of_a_row = {**_TRAINING, "num_train_epochs": _EPOCHS.value}, data_dir, 2
+    given, source, texts_of_a_row = {**_training(), "num_train_epochs": _EPOCHS.value}, data_dir, 2
     if kind == "peer":
         steps = _num_steps(data_dir, given)
-        request = {**_TRAINING, **_ADAM, "model": model, "output": workdir, "seed": int(seed), "num_steps": steps}
+        request = {**_training(), **_ADAM, "model": model, "output": workdir, "seed": int(seed), "num_steps": steps}
         request |= {"train": os.path.join(data_dir, "train.tsv"), "num_warmup_steps": int(_WARMUP * steps)}
         path = f"{workdir}.request.json"
         storage.write_whole(path, json.dumps(request, indent=1) + "\n")
@@ -200,7 +210,7 @@ def _trained(data_dir, directory, model, kind, seed, workdir):
             return json.load(file)
     if kind == "simcse":
         source, texts_of_a_row = _raw_folder(data_dir, directory), 1
-        given = {**_SIMCSE, "num_train_epochs": 1.0}
+        given = {**_simcse(), "num_train_epochs": 1.0}
     if kind == "matryoshka":
         given["vector_sizes"] = ",".join(str(_size(model) // part) for part in (2, 4, 8))
     steps = _num_steps(source, given)
