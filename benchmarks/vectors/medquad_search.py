@@ -41,8 +41,6 @@ _BATCH = flags.DEFINE_integer("global_batch_size", 64, "Pairs of a batch.")
 _NEGATIVES = flags.DEFINE_integer("num_negatives", 3, "Negatives of a pair, for the rows mined and reranked.")
 _RERANKED = flags.DEFINE_integer("rerank_count", 50, "Answers that the rows reranked order anew.")
 _TRAINING = {"learning_rate": 5e-5, "max_seq_length": 128, "bias_correction": True}
-# A step of a cross-encoder has up to eight documents of each of 64 questions. All at a time would take over 20 GB.
-_RERANKING = {"gradient_accumulation_steps": 4}
 _MINING = {"range_min": 1, "range_max": 30, "margin": 0.05}
 
 
@@ -162,7 +160,8 @@ def _train(directory, workdir, model, seed, task, is_mined=False):
         global_batch_size=_BATCH.value,
         seed=seed,
         **_TRAINING,
-        **(_RERANKING if task == "rerank" else {}),
+        # A few questions have many answers. Lists of all of them would need many programs and over 20 GB.
+        **({"list_size": _NEGATIVES.value + 1} if task == "rerank" else {}),
     )
 
 
