@@ -4,9 +4,9 @@ python -m benchmarks.vectors.large_search --sentence_transformers_python=.venv-p
 
 The vectors are random, around centres of clusters, and have length 1. Vectors of texts may be easier for an index,
 because they vary in fewer directions. Each contender runs in a process of its own, on all cores: first each query
-alone, then all queries at a time. Files are in the system's cache. "memory" is the most that the process held beyond its imports, and includes parts of
-files that the system can drop; "own" is the part that it cannot drop. A found vector counts for recall if its cosine is
-at least that of the exact result's last.
+alone, then all queries at a time. Files are in the system's cache. "memory" is the most that the process held beyond
+its imports, and includes parts of files that the system can drop; "own" is the part that it cannot drop. A found vector
+counts for recall if its cosine is at least that of the exact result's last.
 
 "build hnsw" builds the index for the rows "ours hnsw" and "faiss, the same index". --rows=build hnsw does only this, so
 that the searches can run later, when the machine has nothing else to do.
