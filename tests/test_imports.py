@@ -116,7 +116,7 @@ LAYERS = [
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering ranking_scores reranking "
             "sequence_report sequences "
-            "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers"
+            "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers vector_checks"
         ),
         "keras_bert_app.tasks.readers": (
             "choice_files conll disjoint_parts generic glue languages newsgroups parallel rerank reuters similarity "

@@ -8,7 +8,7 @@ alone, then all queries at a time. Files are in the system's cache. "memory" is 
 its imports, and includes parts of files that the system can drop; "own" is the part that it cannot drop. A found vector
 counts for recall if its cosine is at least that of the exact result's last.
 
-"build hnsw" builds the index for the rows "ours hnsw" and "faiss, the same index". --rows=build hnsw does only this, so
+"build hnsw" builds the index for the rows "ours hnsw" and "faiss the same index". --rows=build hnsw does only this, so
 that the searches can run later, when the machine has nothing else to do.
 
 Results go to OUTPUT_DIR/large_search.json. If the file has a row already, the command does not measure it again. The
@@ -52,11 +52,11 @@ _ROWS = {
     "ours float32": ("search_ours", "float32.npy"),
     "ours int8": ("search_ours", "int8.npy"),
     "ours binary": ("search_ours", "binary.npy"),
-    "ours binary, rescored": ("search_ours", "binary.npy"),
+    "ours binary rescored": ("search_ours", "binary.npy"),
     _BUILD: ("search_ours", "hnsw.faiss"),
     "ours hnsw": ("search_ours", "hnsw.faiss"),
     "faiss IndexFlatIP": ("search_faiss", "float32.npy"),
-    "faiss, the same index": ("search_faiss", "hnsw.faiss"),
+    "faiss the same index": ("search_faiss", "hnsw.faiss"),
     "sentence-transformers semantic_search": ("search_sentence_transformers", "float32.npy"),
 }
 _WANTED = flags.DEFINE_list("rows", list(_ROWS), "Rows to measure.")
@@ -67,6 +67,8 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.vectors import approximate_index
     approximate_index.check_installed()
+    if not _WANTED.value:
+        raise UserError(f"--rows: is empty; give one or more of {', '.join(_ROWS)}")
     if unknown := next((row for row in _WANTED.value if row not in _ROWS), None):
         raise UserError(f"--rows: {unknown!r} is not known: {nearest(unknown, list(_ROWS))}")
     rows = [row for row in _WANTED.value if _PYTHON.value or not row.startswith("sentence")]

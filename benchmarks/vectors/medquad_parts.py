@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 
+from keras_bert_app.errors import UserError
 from pipelines import storage
 
 
@@ -39,6 +40,8 @@ def write_parts(medquad: str, directory: str) -> str:
         A line with the numbers of pairs, answers and questions.
     """
     rows = _records(medquad)
+    if not rows:
+        raise UserError(f"--medquad={medquad}: is empty; expected lines with focus, question and answer")
     names = {}  # answer -> its name
     for row in rows:
         names.setdefault(row["answer"], f"d{len(names)}")

@@ -56,8 +56,8 @@ def served_vectors(url: str) -> np.ndarray:
         UserError: the server does not answer, or its answer has no vectors.
     """
     content = {"input": list(_TEXTS), **({"model": _SERVED.value} if _SERVED.value else {})}
-    request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
     try:
+        request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
             rows = sorted(json.load(response)["data"], key=lambda row: row["index"])
             return np.array([row["embedding"] for row in rows], np.float32)

@@ -3,7 +3,6 @@
 An example has one text or several: a text with a label, two texts with a score, or a text, its own text, and negatives.
 """
 
-import collections
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
@@ -16,14 +15,13 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.tasks import intervals, metrics, sampling
 from keras_bert_app.tasks.denoising_objective import WORDS, Denoising
-from keras_bert_app.tasks.families import vector_answers
+from keras_bert_app.tasks.families import vector_answers, vector_checks
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids
 from keras_bert_app.tasks.task import SIMILARITY_FIELDS, Examples, Task
-from keras_bert_app.tasks.vector_objective import CONTRASTIVE, COSENT, COSINE, SIMCSE, TRIPLET, TSDAE, VectorObjective
+from keras_bert_app.tasks.vector_objective import CONTRASTIVE, SIMCSE, TSDAE, VectorObjective
 from pipelines.plurals import counted
 
 READS = ("pooling", *SIMILARITY_FIELDS)
-_FEWEST_OF_TRIPLETS = 8  # rows of a batch: two groups of one label each
 # What dev examples are scored by -> the metrics, the first of which chooses the weights.
 METRICS = {
     "spearman": ("spearman", "pearson"),
@@ -59,50 +57,8 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
     Raises:
         UserError: the training examples cannot have the loss of the run.
     """
-    place = examples[0].place.rpartition(":")[0]
-    _check_company(examples, run, place)
-    if run.vector_loss == TRIPLET:
-        counts = collections.Counter(example.label for example in examples)
-        if len(counts) < 2 or max(counts.values()) < 2:
-            raise UserError(
-                f"{place}: has {counted(len(counts), 'label')}, with at most {counted(max(counts.values()), 'text')} "
-                "each; expected two labels, and two texts of one label"
-            )
-        if run.global_batch_size < _FEWEST_OF_TRIPLETS:
-            raise UserError(
-                f"--global_batch_size={run.global_batch_size}: a batch would have texts of one label; give "
-                f"{_FEWEST_OF_TRIPLETS} or more"
-            )
-    if run.vector_loss == COSINE:
-        beyond = next((example for example in examples if not -1.0 <= example.label <= 1.0), None)
-        if beyond:
-            raise UserError(
-                f"{beyond.place}: score {beyond.label:g}; --vector_loss=cosine expects -1 to 1; divide the scores, or "
-                "leave it out (cosent needs their order alone)"
-            )
+    vector_checks.check_learnable(examples, run)
     return ()
-
-
-def _check_company(examples, run, place):
-    """Checks that a batch of a loss over its examples has several of them.
-
-    Raises:
-        UserError: an example would be alone, or all examples have one score.
-    """
-    brings_others = run.mine_negatives or all(len(example.texts) > 2 for example in examples)
-    if run.vector_loss not in (CONTRASTIVE, SIMCSE, COSENT) or run.vector_loss == CONTRASTIVE and brings_others:
-        return
-    if run.global_batch_size < 2:
-        raise UserError(
-            "--global_batch_size=1: an example alone in its batch has no other one to be compared with; give 2 or more"
-        )
-    if len(examples) < 2:
-        raise UserError(f"{place}: has one example, which has no other one to be compared with; give two or more")
-    if run.vector_loss == COSENT and len({example.label for example in examples}) < 2:
-        raise UserError(
-            f"{place}: all scores are {examples[0].label:g}; expected different ones, because the loss learns their "
-            "order; --vector_loss=cosine learns the scores themselves"
-        )
 
 
 def classes(task: Task, example: Example) -> tuple[str, ...]:
@@ -244,30 +200,6 @@ def texts(examples: Sequence[Example]) -> list[str]:
     return [text for example in examples for text in example.texts if text]
 
 
-def check_judged(examples: Sequence[Example], run: FinetuningConfig) -> None:
-    """Checks that examples have what the score of the run needs.
-
-    Raises:
-        UserError: they have not; the message names the first one.
-    """
-    needs = {
-        "spearman": (
-            lambda example: len(example.texts) == 2 and isinstance(example.label, float),
-            "two texts and a score",
-        ),
-        "mrr": (lambda example: len(example.texts) > 1, "a text and its own text"),
-        "nearest_label": (lambda example: isinstance(example.label, str), "a text and a label"),
-    }
-    fits, what = needs[run.similarity_metric]
-    if other := next((example for example in examples if not fits(example)), None):
-        raise UserError(
-            f"{other.place}: the score {run.similarity_metric} needs {what} in each row; name the columns with "
-            "--text_columns and --label_column, or give another file"
-        )
-    if run.similarity_metric == "nearest_label" and len(examples) < 2:
-        raise UserError(f"{examples[0].place}: the nearest other text needs two examples; give more")
-
-
 def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer=None) -> VectorHead:
     """The VectorHead of a run.
 
@@ -314,7 +246,7 @@ def decode(
         labels: ().
     """
     if any(example.label is not None for example in examples) or run.similarity_metric != "spearman":
-        check_judged(examples, run)
+        vector_checks.check_judged(examples, run)
     return vector_answers.predictions(examples, logits, run.similarity_metric)
 
 

@@ -6,7 +6,8 @@ import os
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_vectors
-from keras_bert_app.tasks.families.text_vectors import METRICS, Example, check_judged
+from keras_bert_app.tasks.families.text_vectors import METRICS, Example
+from keras_bert_app.tasks.families.vector_checks import check_judged
 from keras_bert_app.tasks.readers.tables import (
     FILES,
     guessed_columns,
