@@ -8,8 +8,8 @@ alone, then all queries at a time. Files are in the system's cache. "memory" is 
 its imports, and includes parts of files that the system can drop; "own" is the part that it cannot drop. A found vector
 counts for recall if its cosine is at least that of the exact result's last.
 
-"build hnsw" builds the index for the rows "ours hnsw" and "faiss the same index". --rows="build hnsw" does only this, so
-that the searches can run later, when the machine has nothing else to do.
+"build hnsw" builds the index for the rows "ours hnsw" and "faiss the same index". --rows="build hnsw" does only this,
+so that the searches can run later, when the machine has nothing else to do.
 
 Results go to OUTPUT_DIR/large_search.json. If the file has a row already, the command does not measure it again. The
 vectors stay in OUTPUT_DIR/vectors-*, and take 2.2 KB each with 384 numbers, and 1.8 KB more in the index.
