@@ -97,8 +97,6 @@ def _guarded(main, arguments, output):
     try:
         with interrupts, output:
             main(arguments)
-    except (UserError, DataError) as error:
-        _fail(str(error))
     except DeviceLost as error:
         print(f"error: {error}; the same command continues from the last checkpoint", file=sys.stderr)
         sys.exit(DEVICE_LOST)
@@ -115,24 +113,28 @@ def _guarded(main, arguments, output):
         )
         print(f"stopped by {signal.Signals(stop.number).name} {where}", file=sys.stderr)
         sys.exit(128 + stop.number)
-    except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
-    except Exception as error:
-        if interrupts.came:
-            _end_interrupted()
-        if line := failed_check(error):
-            _fail(line)
-        if not _is_about_a_file(error):
+    except (KeyboardInterrupt, Exception) as error:
+        # TensorFlow turns some interrupts into errors, and our code may have made a UserError of such an error.
+        if interrupts.came or isinstance(error, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+            sys.exit(128 + signal.SIGINT)
+        if not (line := _line_of(error)):
             raise
-        message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
-        _fail(f"{message}; {_advice(message)}")
-    except KeyboardInterrupt:
-        _end_interrupted()
+        _fail(line)
 
 
-def _end_interrupted():
-    print("interrupted", file=sys.stderr)
-    sys.exit(128 + signal.SIGINT)
+def _line_of(error):
+    """Returns the line that a person reads about an error, or "" for an error that is a fault of ours."""
+    if isinstance(error, (UserError, DataError)):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}"
+    if line := failed_check(error):
+        return line
+    if not _is_about_a_file(error):
+        return ""
+    message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
+    return f"{message}; {_advice(message)}"
 
 
 def _advice(message):

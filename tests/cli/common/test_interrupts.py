@@ -10,6 +10,7 @@ import time
 import pytest
 
 from keras_bert_app.cli.common import app, interrupts
+from keras_bert_app.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +38,12 @@ def test_an_interrupt_that_is_swallowed_comes_again():
     assert seen.came
 
 
-def test_an_error_after_an_interrupt_ends_the_command_as_interrupted(capsys):
+@pytest.mark.parametrize("error", [RuntimeError, UserError, OSError])
+def test_an_error_after_an_interrupt_ends_the_command_as_interrupted(error, capsys):
     def main(arguments):
         with contextlib.suppress(KeyboardInterrupt):
             interrupted()
-        raise RuntimeError("a C++ function returned with an exception set")
+        raise error("a C++ function returned with an exception set")
 
     with pytest.raises(SystemExit) as end:
         app._guarded(main, [], contextlib.nullcontext())
