@@ -245,7 +245,7 @@ def _settled(how, own, positions, prompts):
     base = _DEFAULTS
     if own:
         length = min(own.max_seq_length, positions)
-        base = Pooling(own.pooling, -1, own.normalize, True, length, vector_size=0)
+        base = Pooling(own.pooling, -1, own.normalize, True, length, vector_size=own.truncate_dim or 0)
     values = {
         name: value if value is not None else getattr(base, name) for name, value in dataclasses.asdict(how).items()
     }

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.prompts import Prompts
-from keras_bert_app.export.sentence_vectors import EmbeddingModule, embedding_module
+from keras_bert_app.export.sentence_vectors import EmbeddingModule, Pooling, embedding_module
 from keras_bert_app.interop import parity
 from keras_bert_app.interop.reference import reference_process
 from pipelines.plurals import counted
@@ -37,7 +37,7 @@ def check(path: str, reference_python: str = "") -> tuple[list[str], bool]:
     """
     if not reference_python and not _is_installed():
         return [_not_compared("this environment")], True
-    module, _ = embedding_module(path)
+    module, _ = embedding_module(path, Pooling(vector_size=0))  # the reference gives whole vectors
     names = list(module.about.prompts)[:_MOST_PROMPTS]
     texts = _texts(module)
     interpreter = reference_python or sys.executable

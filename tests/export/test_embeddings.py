@@ -123,6 +123,20 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
     }
 
 
+def test_a_truncate_dim_of_the_folder_is_followed_unless_a_flag_says_otherwise(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "cut")
+    (copy / "config_sentence_transformers.json").write_text('{"truncate_dim": 7}')
+    modules = [
+        sentence_vectors.embedding_module(str(path), how)[0]
+        for path, how in ((folder, Pooling()), (copy, Pooling()), (copy, Pooling(vector_size=0)))
+    ]
+    whole, cut, uncut = (
+        module.exported["serving_default"](tf.constant(TEXTS))["embedding"].numpy() for module in modules
+    )
+    np.testing.assert_array_equal(uncut, whole)
+    np.testing.assert_allclose(cut, whole[:, :7] / np.linalg.norm(whole[:, :7], axis=1, keepdims=True), atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["new", "old"])
 def test_vectors_are_those_of_sentence_transformers_with_each_prompt(golden, name):
     lines = []

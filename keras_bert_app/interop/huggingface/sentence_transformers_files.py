@@ -94,7 +94,10 @@ def read(directory: str) -> SentenceTransformer | None:
     if similarity != "cosine" and not (similarity == "dot" and normalize):
         remarks.append(f"its similarity function is {similarity}, but search and encode compare by cosines")
     if truncate_dim:
-        remarks.append(f"its truncate_dim is not followed; --vector_size={truncate_dim} does the same")
+        remarks.append(
+            f"only the first {truncate_dim} numbers, as its truncate_dim says"
+            + (", scaled to length 1" if normalize else "")
+        )
     files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *filter(None, [lengths_file]))
     files += (_PROMPTS,) if prompts.named else ()
     about = tuple(remarks), prompts, similarity, lowers_case, truncate_dim

@@ -20,6 +20,8 @@ from keras_bert_app.tasks.ranking_objective import answers as answers_of_logits
 from keras_bert_app.tasks.task import HEAD_FIELDS, RERANK_FIELDS, Examples, Task, head_options
 from keras_bert_app.training import forward
 
+_MANY_ROWS = 256  # A batch of lists with more rows is announced.
+
 READS = (*HEAD_FIELDS, "pooling", *RERANK_FIELDS)
 
 signatures, pictures = metrics.no_signatures, metrics.no_pictures
@@ -128,6 +130,12 @@ def featurize(
     in_lists = in_training and run.ranking_loss == LISTWISE
     if has_labels and not in_training:
         notes += _notes_without_score(examples)
+    if in_lists and run.global_batch_size * max(sizes) > _MANY_ROWS:
+        most = max(sizes)
+        notes.append(
+            f"a batch of {run.global_batch_size} lists has up to {run.global_batch_size * most:,} rows, because the "
+            f"largest list has {most} documents; if they do not fit into memory, lower --global_batch_size"
+        )
     splits = np.concatenate([[0], np.cumsum(sizes)])
     return builder.features(
         np.arange(len(examples)) if in_lists else np.repeat(np.arange(len(examples)), sizes),

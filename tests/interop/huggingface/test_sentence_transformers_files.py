@@ -68,7 +68,7 @@ def test_prompts_and_the_similarity_function_are_read_and_the_folder_of_the_mode
     write(tmp_path, config_sentence_transformers=usage)
     assert sentence_transformers_files.read(str(tmp_path)).remarks == (
         "its similarity function is euclidean, but search and encode compare by cosines",
-        "its truncate_dim is not followed; --vector_size=64 does the same",
+        "only the first 64 numbers, as its truncate_dim says, scaled to length 1",
     )
 
 

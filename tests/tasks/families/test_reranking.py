@@ -127,6 +127,15 @@ def test_lists_are_groups_of_rows_and_other_examples_are_rows(tmp_path):
     assert rows_of(features)[3] == [cls, 9, sep, 10, 11, sep] and features.b_starts.tolist() == [3] * 5
 
 
+def test_a_batch_of_large_lists_says_how_many_rows_it_has(tmp_path):
+    rows = ["query\tpositive\tnegative", "a\tb\tc", "e\tf g\th", "e\tf g\tc"]
+    data = write(tmp_path, train=rows, dev=rows)
+    for batch_size, notes in ((85, []), (86, ["a batch of 86 lists has up to 258 rows"])):
+        run = settled(data, global_batch_size=batch_size)
+        features = reranking.featurize(TASK, TASK.read_split(data, "train", run), tokenizer(), run, ())
+        assert [note.partition(",")[0] for note in features.notes if "batch" in note] == notes
+
+
 def test_a_query_whose_documents_are_all_relevant_has_lists_of_better_and_worse_ones():
     labels = (3, 2, 2, 1, 1, 1, 1)
     lists = rerank._lists(labels, 3)
