@@ -11,6 +11,7 @@ decide their order.
 """
 
 import functools
+import itertools
 import os
 import sys
 import tempfile
@@ -225,24 +226,26 @@ def _vectors(embed: Any, corpus_file: str, temporary_file: str) -> Any:
 
 
 def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
-    """Yields lists of queries. Queries that the user types come one by one."""
+    """Yields lists of queries. Those of standard input come as soon as they arrive."""
     if queries:
         # Python passes arguments that are not UTF-8 as surrogates. fsencode restores the bytes.
         yield [os.fsencode(query) for query in queries]
         return
-    is_typed = _QUERY_FILE.value == "-" and sys.stdin.isatty()
     if _QUERY_FILE.value == "-":
-        lines = (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        arrivals = _arriving_lines(sys.stdin.buffer)
     else:
-        lines = text_sources.read_texts(_QUERY_FILE.value, "lines")
-    batch = []
-    for line in lines:
-        batch.append(line)
-        if is_typed or len(batch) == _QUERIES_AT_A_TIME:
+        arrivals = [text_sources.read_texts(_QUERY_FILE.value, "lines")]
+    for lines in arrivals:
+        lines = iter(lines)
+        while batch := list(itertools.islice(lines, _QUERIES_AT_A_TIME)):
             yield batch
-            batch = []
-    if batch:
-        yield batch
+
+
+def _arriving_lines(stream):
+    """Yields lists of whole lines. read1 does not wait for more than has arrived."""
+    while data := stream.read1():
+        data = data if data.endswith(b"\n") else data + stream.readline()
+        yield [line.rstrip(b"\r") for line in data.removesuffix(b"\n").split(b"\n")]
 
 
 if __name__ == "__main__":

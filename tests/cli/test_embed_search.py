@@ -86,6 +86,22 @@ def test_embed_pools_a_model_without_an_export_and_reads_json_lines(run, place):
     np.testing.assert_allclose(np.loadtxt(place / "new" / "x.tsv", delimiter="\t"), expected, atol=1e-6)
 
 
+class SlowPipe(io.RawIOBase):
+    """A pipe whose parts arrive one by one. `answered` counts the lines of standard output before each part."""
+
+    def __init__(self, parts):
+        self.parts, self.answered = list(parts), []
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.answered.append(sys.stdout.getvalue().count("\n"))
+        part = self.parts.pop(0) if self.parts else b""
+        buffer[: len(part)] = part
+        return len(part)
+
+
 def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     assert (
         run(
@@ -97,13 +113,12 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
         == 0
     )
     flags = (f"--vectors={place}/corpus.npy", "--output_format=jsonl", "--top_k=1")
-    monkeypatch.setattr(
-        sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"d e f\r\n\xff a"), isatty=lambda: False)
-    )
+    pipe = SlowPipe([b"d e f\r\n", b"\xff ", b"a\n\n", b"h"])
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BufferedReader(pipe)))
     from_stdin = search(*flags, "--query_file=-")
-    assert [json.loads(line)["query"] for line in from_stdin.stdout.splitlines()] == ["d e f", "\ufffd a"], (
-        from_stdin.stderr
-    )
+    queries = [json.loads(line)["query"] for line in from_stdin.stdout.splitlines()]
+    assert queries == ["d e f", "\ufffd a", "", "h"], from_stdin.stderr
+    assert pipe.answered[:4] == [0, 1, 1, 3]  # no line waits for the next one
     (place / "queries.txt").write_text("d e f\nh\n")
     from_file = search(*flags, f"--query_file={place}/queries.txt")
     assert from_stdin.stdout.splitlines()[0] == from_file.stdout.splitlines()[0] and from_file.stdout.count("\n") == 2
