@@ -96,9 +96,7 @@ def measured(queries: np.ndarray, corpus: np.ndarray, count: int) -> dict:
     with tempfile.TemporaryDirectory() as directory:
         for dtype in compact_vectors.DTYPES:
             path = os.path.join(directory, f"{dtype}.npy")
-            with storage.whole_file(path) as file:
-                file.write(vector_files.npy_header(*corpus.shape, dtype))
-                file.write(compact_vectors.packed(corpus, dtype).tobytes())
+            vector_files.write_in_type(corpus, path, dtype)
             stored = vector_files.load_vectors(path, vector_files.ANY)
             candidates = nearest(queries, stored, count)[1]
             again = rescoring.rescored(queries, candidates, corpus.__getitem__, _TOP_K.value)[1]

@@ -18,7 +18,8 @@ import tempfile
 from absl import flags
 
 from keras_bert_app.cli.common import app, output_files, written_places
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.vectors.compact_vectors import DTYPES, FLOAT32, kinds_of
 from pipelines import storage
 
 flags.DEFINE_string("data_dir", "", "Folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
@@ -29,6 +30,9 @@ flags.DEFINE_string(
     "An export of embeddings, or a model in any layout that embed reads. Not needed with --rerank on top of BM25.",
 )
 _BASELINE = flags.DEFINE_string("baseline", "", "Another model to compare with, such as the untrained start.")
+_DTYPES = flags.DEFINE_list(
+    "dtypes", [], "Smaller types of embed --dtype, such as int8,binary: a row for each; binary is also rescored."
+)
 _BM25 = flags.DEFINE_bool("bm25", True, "Whether to score BM25, too (pip install -r requirements-search.txt).")
 _RERANK = flags.DEFINE_string(
     "rerank", "", "A run of finetune --task=rerank, or its export, on top of --saved_model, or of BM25 without a model."
@@ -53,8 +57,9 @@ def main(arguments: list[str]) -> None:
     if _BASELINE.value and os.path.realpath(_BASELINE.value) == os.path.realpath(saved_model):
         raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
     ranking_paths = ranking_files.named(_RANKINGS.value)
-    models = [path for path in (_BASELINE.value, saved_model) if path]
-    names = _names(["BM25"] * _BM25.value + models, ranking_paths)
+    models = {path: _smaller_types(path, saved_model) for path in (_BASELINE.value, saved_model) if path}
+    kinds = [_kind(path, kind) for path, dtypes in models.items() for kind in kinds_of(dtypes)]
+    names = _names(["BM25"] * _BM25.value + kinds, ranking_paths)
     if _BM25.value:
         word_search.check_installed()
     collection = search_collections.read(data_dir, _SPLIT.value)
@@ -66,15 +71,15 @@ def main(arguments: list[str]) -> None:
         from keras_bert_app.vectors import rerankers, search_evaluation
         from keras_bert_app.vectors.text_embedder import embedder_of
     reranker = rerankers.load_reranker(_RERANK.value) if _RERANK.value else None
-    embedders = {names[path]: embedder_of(path) for path in models}
+    embedders = {path: embedder_of(path) for path in models}
     rankings = {name: ranking_files.read(path, list(collection.queries)) for name, path in ranking_paths.items()}
     count = max(search_scores.LONGEST, _RERANK_COUNT.value if reranker else 0)
     if _BM25.value:
         rankings[names["BM25"]] = search_evaluation.rankings_of_words(collection, count)
-    for name, embed in embedders.items():
+    for path, embed in embedders.items():
         with tempfile.TemporaryDirectory() as directory:
-            file = os.path.join(directory, "corpus.npy")
-            rankings[name] = search_evaluation.rankings_of_model(embed, collection, file, count, sys.stderr)
+            found = search_evaluation.rankings_of_model(embed, collection, directory, count, sys.stderr, models[path])
+        rankings |= {names[_kind(path, kind)]: ranking for kind, ranking in found.items()}
     if reranker:
         first, name = list(rankings)[-1], names[_RERANKED]
         rankings[name] = search_evaluation.reranked(
@@ -97,12 +102,27 @@ def main(arguments: list[str]) -> None:
 def _check_rerank(saved_model):
     if not saved_model and not (_RERANK.value and (_BM25.value or _RANKINGS.value) and not _BASELINE.value):
         app.required("saved_model")
+    if _DTYPES.value and not saved_model:
+        raise UserError(f"--dtypes={','.join(_DTYPES.value)}: has an effect only with --saved_model; leave it out")
     if flags.FLAGS["rerank_count"].present and not _RERANK.value:
         raise UserError(f"--rerank_count={_RERANK_COUNT.value}: has an effect only with --rerank; leave it out")
 
 
+def _smaller_types(path, saved_model):
+    """The types of --dtypes for --saved_model, and none for --baseline."""
+    dtypes = list(dict.fromkeys(_DTYPES.value)) if path == saved_model else []
+    for dtype in dtypes:
+        if dtype not in DTYPES[1:]:
+            raise UserError(f"--dtypes={','.join(dtypes)}: {dtype!r} is not known: {nearest(dtype, DTYPES[1:])}")
+    return dtypes
+
+
+def _kind(path, kind):
+    return path if kind == FLOAT32 else f"{path} {kind}"
+
+
 def _names(given, taken):
-    """dict BM25, a model's path or _RERANKED -> name of its ranking, which no file of --rankings has."""
+    """dict BM25, a kind of a model or _RERANKED -> name of its ranking, which no file of --rankings has."""
     names = {path: path for path in given}
     if _RERANK.value:
         first = (given or list(taken))[-1]

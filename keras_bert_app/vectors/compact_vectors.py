@@ -6,12 +6,15 @@ first row is written, and a second file.
 """
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
 
-DTYPES = ("float32", "float16", "int8", "binary")
+FLOAT32 = "float32"
+DTYPES = (FLOAT32, "float16", "int8", "binary")
+RESCORED = "binary rescored"  # the nearest by signs, compared again by float32
 _MOST_INT8 = 127
 _FLOAT16 = np.finfo(np.float16)
 _BITS = re.compile(r"bits_(\d+)")
@@ -30,6 +33,15 @@ def row_type(dtype: str, size: int) -> np.dtype:
     if dtype == "binary":
         return np.dtype([(f"bits_{size}", "u1", (-(-size // 8),))])
     return np.dtype((np.dtype(dtype).newbyteorder("<"), (size,)))
+
+
+def kinds_of(dtypes: Sequence[str]) -> list[str]:
+    """The kinds of search to compare: one for each type, RESCORED after binary, FLOAT32 last.
+
+    Args:
+        dtypes: sequence of str. Types of DTYPES without FLOAT32.
+    """
+    return [kind for dtype in dtypes for kind in ([dtype, RESCORED] if dtype == "binary" else [dtype])] + [FLOAT32]
 
 
 def packed(vectors: np.ndarray, dtype: str, first_text: int = 1) -> np.ndarray:

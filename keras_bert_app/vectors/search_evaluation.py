@@ -1,13 +1,15 @@
 """Rankings of a model or a reranker for a collection, and scores of several rankings with their intervals."""
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 import numpy as np
 
 from keras_bert_app.tasks import intervals
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.vectors import vector_files, word_search
+from keras_bert_app.vectors import rescoring, vector_files, word_search
+from keras_bert_app.vectors.compact_vectors import FLOAT32, RESCORED, kinds_of
 from keras_bert_app.vectors.embedding import Embedder, embed_texts, for_role
 from keras_bert_app.vectors.nearest import nearest
 from keras_bert_app.vectors.rerankers import best_first
@@ -18,14 +20,14 @@ _QUERIES_AT_A_TIME = 256
 
 
 def rankings_of_words(collection: Collection, count: int) -> dict[str, list[str]]:
-    """The texts with the highest BM25 for each query. The arguments and the result are those of rankings_of_model."""
+    """The texts with the highest BM25 for each query: dict name of a query -> at most `count` ids, the best first."""
     rankings = word_search.rankings(collection.ids, collection.texts, collection.queries, count + 1)
     return {name: _others(name, found, count) for name, found in rankings.items()}
 
 
 def rankings_of_model(
-    embed: Embedder, collection: Collection, vectors_file: str, count: int, stream: TextIO
-) -> dict[str, list[str]]:
+    embed: Embedder, collection: Collection, directory: str, count: int, stream: TextIO, dtypes: Sequence[str] = ()
+) -> dict[str, dict[str, list[str]]]:
     """The nearest texts of a collection for each query, by the cosine of their vectors.
 
     A text whose id is that of the query does not count, as in BEIR.
@@ -33,25 +35,39 @@ def rankings_of_model(
     Args:
         embed: Embedder. The model. If it has prompts, queries and texts get those of their roles.
         collection: Collection.
-        vectors_file: path of a new .npy file for the vectors of the texts.
+        directory: str. A local folder for files of the vectors.
         count: how many texts to find.
         stream: file for progress lines.
+        dtypes: sequence of str. Smaller types of compact_vectors.DTYPES, whose rankings are wanted too.
 
     Returns:
-        dict name of a query -> ids, the nearest first.
+        dict kind of kinds_of(dtypes) -> dict name of a query -> ids, the nearest first.
     """
+    vectors_file = os.path.join(directory, f"{FLOAT32}.npy")
     texts = [text.encode() for text in collection.texts]
     progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
     vector_files.write_vectors(for_role(embed, "document"), texts, len(texts), vectors_file, done=progress.done)
     progress.end()
-    vectors, names, found = vector_files.load_vectors(vectors_file), list(collection.queries), {}
+    vectors, names = vector_files.load_vectors(vectors_file), list(collection.queries)
+    stored = {dtype: _in_type(vectors, directory, dtype) for dtype in dtypes} | {FLOAT32: vectors}
+    found = {kind: {} for kind in kinds_of(dtypes)}
     for start in range(0, len(names), _QUERIES_AT_A_TIME):
         some = names[start : start + _QUERIES_AT_A_TIME]
         queries, _ = embed_texts(for_role(embed, "query"), [collection.queries[name].encode() for name in some])
-        _, rows = nearest(queries, vectors, count + 1)
-        for name, row in zip(some, rows.tolist(), strict=True):
-            found[name] = _others(name, [collection.ids[place] for place in row], count)
+        rows = {kind: nearest(queries, of_kind, count + 1)[1] for kind, of_kind in stored.items()}
+        if RESCORED in found:
+            candidates = nearest(queries, stored["binary"], rescoring.default_count(count + 1))[1]
+            rows[RESCORED] = rescoring.rescored(queries, candidates, vectors.__getitem__, count + 1)[1]
+        for kind, rankings in found.items():
+            for name, row in zip(some, rows[kind].tolist(), strict=True):
+                rankings[name] = _others(name, [collection.ids[place] for place in row], count)
     return found
+
+
+def _in_type(vectors, directory, dtype):
+    path = os.path.join(directory, f"{dtype}.npy")
+    vector_files.write_in_type(vectors, path, dtype)
+    return vector_files.load_vectors(path, vector_files.ANY)
 
 
 def reranked(

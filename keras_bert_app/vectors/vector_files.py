@@ -76,6 +76,23 @@ def write_vectors(
     return Counts(written, size, num_truncated)
 
 
+def write_in_type(vectors: np.ndarray, output_file: str, dtype: str) -> None:
+    """Writes vectors in a smaller type, in blocks, whole or not at all.
+
+    Args:
+        vectors: float32 [N, D], in memory or in a file.
+        output_file: str. X.npy.
+        dtype: str. One of compact_vectors.DTYPES.
+
+    Raises:
+        UserError: the type cannot hold a vector.
+    """
+    with storage.whole_file(output_file) as file:
+        file.write(npy_header(*vectors.shape, dtype))
+        for start in range(0, len(vectors), _POOL_TEXTS):
+            file.write(compact_vectors.packed(vectors[start : start + _POOL_TEXTS], dtype, start + 1).tobytes())
+
+
 def load_vectors(path: str, dtypes: Collection[str] = FLOATS) -> np.ndarray:
     """Opens the vectors of a .npy file. The array reads parts of the file when they are needed.
 

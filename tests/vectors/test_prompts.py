@@ -142,8 +142,8 @@ def test_evaluate_search_ranks_by_vectors_with_the_prompts_of_both_roles(module,
         return {name: [ids[place] for place in row] for name, row in zip(queries, order, strict=True)}
 
     embed = embedding.embedder_of_module(module)
-    found = search_evaluation.rankings_of_model(embed, collection, str(tmp_path / "x.npy"), 10, sys.stderr)
-    assert found == ranked(QUERY, DOCUMENT) != ranked(DOCUMENT, QUERY)
+    found = search_evaluation.rankings_of_model(embed, collection, str(tmp_path), 10, sys.stderr)
+    assert list(found) == ["float32"] and found["float32"] == ranked(QUERY, DOCUMENT) != ranked(DOCUMENT, QUERY)
 
 
 def test_encode_takes_a_prompt_by_name_by_role_or_as_text(embed, expected):

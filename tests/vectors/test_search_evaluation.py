@@ -133,5 +133,14 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     assert done.returncode == 2 and "BM25.trec is there already; --overwrite replaces it" in done.stderr
     done = run("evaluate_search", *own, f"--baseline={model}")
     assert done.returncode == 2 and "is also --saved_model; give another model, or leave it out" in done.stderr
+    small = tmp_path / "small.json"
+    done = run("evaluate_search", *own, "--nobm25", "--dtypes=int8,binary", f"--output_file={small}")
+    scores_of_kinds = json.loads(small.read_text())["scores"]
+    assert list(scores_of_kinds) == [f"{model}{kind}" for kind in (" int8", " binary", " binary rescored", "")]
+    means = [figures["ndcg@10"]["mean"] for figures in scores_of_kinds.values()]
+    assert means[1] < min(means[0], means[2]) and means[2] == means[3] == scores[model]["ndcg@10"]["mean"]
+    for wrong in ("int4", "float32"):
+        done = run("evaluate_search", *own, f"--dtypes={wrong}")
+        assert done.returncode == 2 and f"--dtypes={wrong}: '{wrong}' is not known" in done.stderr
     again = run("evaluate_search", *flags)
     assert again.returncode == 2 and "scores.json is there already; --overwrite replaces it" in again.stderr
