@@ -167,6 +167,63 @@ def while_loop(condition: Callable, body: Callable, state: tuple) -> tuple:
     return tf.while_loop(condition, body_of_shapes, state, shape_invariants=shapes)
 
 
+def with_place(values: Any, new: Any, place: Any, axis: int) -> Any:
+    """Writes one place of an axis. In a loop this changes the memory of `values`, which then is not copied.
+
+    Args:
+        values: [..., T, ...], with T places on the axis. T and the sizes after it are static.
+        new: [..., 1, ...]. What the place gets.
+        place: int32 scalar.
+        axis: int. The number of the axis, from 0.
+
+    Returns:
+        The shape of values.
+    """
+    length, width = values.shape[axis], math.prod(values.shape[axis + 1 :])
+    # TensorFlow writes a slice of two axes faster than one of four.
+    written = tf.raw_ops.TensorStridedSliceUpdate(
+        input=tf.reshape(values, (-1, length * width)),
+        begin=tf.stack([0, place * width]),
+        end=tf.stack([0, (place + 1) * width]),
+        strides=[1, 1],
+        value=tf.reshape(new, (-1, width)),
+        begin_mask=1,  # all rows
+        end_mask=1,
+    )
+    return tf.reshape(written, [-1 if size is None else size for size in values.shape])
+
+
+def top_k(values: Any, k: int) -> tuple[Any, Any]:
+    """Finds the largest numbers of each row. Of equal numbers the first one wins, as in tf.math.top_k.
+
+    tf.math.top_k compares every number with the k largest so far. This function first takes the largest number of each
+    block of a row. The k largest numbers are in the k blocks with the largest such numbers.
+
+    Args:
+        values: float [B, N], with a static N.
+        k: int. At most N.
+
+    Returns:
+        (numbers [B, k], descending; their places int32 [B, k]).
+    """
+    num_values = values.shape[-1]
+    block = _block_size(num_values, k)
+    if not block:
+        return tf.math.top_k(values, k)
+    blocks = tf.reshape(values, (-1, num_values // block, block))
+    _, numbers = tf.math.top_k(tf.reduce_max(blocks, axis=-1), k)
+    numbers = tf.sort(numbers, axis=-1)  # so that the first of equal numbers stays the first
+    best, places = tf.math.top_k(tf.reshape(tf.gather(blocks, numbers, batch_dims=1), (-1, k * block)), k)
+    return best, tf.gather(numbers, places // block, batch_dims=1) * block + places % block
+
+
+def _block_size(num_values, k):
+    """The divisor of num_values for which top_k has the fewest numbers to sort, or 0 if blocks do not help."""
+    divisors = [size for size in range(2, num_values // (4 * k) + 1) if num_values % size == 0]
+    best = min(divisors, key=lambda size: num_values // size + k * size, default=0)
+    return best if best and num_values // best + k * best < num_values // 4 else 0
+
+
 def rows_of_groups(values: Any, indices: Any) -> Any:
     """Gathers entries of each group.
 

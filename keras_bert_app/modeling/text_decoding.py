@@ -171,8 +171,7 @@ def _next_beams(beams, log_probabilities, cache, end_id, options):
     # [B, K, V]
     totals = ops.reshape(log_probabilities, (-1, num_beams, num_pieces)) + ops.expand_dims(beams.scores, -1)
     # Only one candidate of each beam ends its text, so at least K of the 2K candidates continue.
-    candidates, indices = ops.top_k(ops.reshape(totals, (-1, num_beams * num_pieces)), 2 * num_beams)
-    indices = ops.cast(indices, "int32")
+    candidates, indices = backend.top_k(ops.reshape(totals, (-1, num_beams * num_pieces)), 2 * num_beams)
     origins, pieces = indices // num_pieces, indices % num_pieces
     # [B, 2K, T]
     is_here = ops.arange(options.max_length, dtype="int32") == beams.place

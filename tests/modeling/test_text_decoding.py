@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.text_decoding import DecodingOptions, decode, length_penalty
 
 BEGIN, END, NUM_PIECES, LENGTH, NUM_TEXTS = 1, 2, 4, 4, 3
@@ -17,6 +18,29 @@ def tables():
     tables = np.random.default_rng(7).normal(0.0, 1.5, (NUM_TEXTS, LENGTH, NUM_PIECES, NUM_PIECES)).astype(np.float32)
     tables[..., 0] = -30.0
     return tables
+
+
+@pytest.mark.parametrize(
+    "num_values, k, block", [(5 * 8000, 10, 64), (5 * 1023, 4, 33), (5 * 1009, 10, 5), (1009, 10, 0), (20, 10, 0)]
+)
+@pytest.mark.parametrize("num_kinds", [1, 3, 50, 10**9])
+def test_the_largest_by_blocks_are_the_largest_of_all_and_the_first_of_equal_ones(num_values, k, block, num_kinds):
+    assert backend._block_size(num_values, k) == block
+    generator = np.random.default_rng(num_kinds)
+    values = tf.constant(generator.integers(-num_kinds, 0, (7, num_values)), tf.float32)
+    for ours, expected in zip(backend.top_k(values, k), tf.math.top_k(values, k), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_one_place_of_an_axis_is_written(axis):
+    values = np.random.default_rng(1).normal(size=(3, 5, 4, 2)).astype(np.float32)
+    new = -values.take([0], axis=axis)
+    for place in range(values.shape[axis]):
+        expected = np.array(values)
+        np.moveaxis(expected, axis, 0)[place] = new.take(0, axis=axis)
+        written = tf.function(backend.with_place, autograph=False)(values, new, tf.constant(place), axis)
+        np.testing.assert_array_equal(written, expected)
 
 
 def step_of(tables, num_beams):
