@@ -5,9 +5,9 @@ python -m benchmarks.text_to_text.copied_digits --directory=DIR --rows=copy:rnn_
 
 A row is TASK:DECODER:ATTENTION. The inputs are 1 to 20 random digits. A decoder without attention reads one vector,
 whatever the length of the input. All rows have the same data, seed, sizes and number of steps. The score is the share
-of 100 new inputs of each length that are right as a whole. Wilson's 95 % interval of such a share has a half-width of
-at most 0.10. DIRECTORY/digits.png has the curves, and DIRECTORY/attention.png what the rows with attention look at. A
-row that was stopped continues.
+of 100 inputs of each length, drawn anew, that are right as a whole. Wilson's 95 % interval of such a share has a
+half-width of at most 0.10. DIRECTORY/digits.png has the curves, and DIRECTORY/attention.png what the rows with
+attention look at. A row that was stopped continues.
 """
 
 import os

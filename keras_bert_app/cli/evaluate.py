@@ -51,8 +51,12 @@ def main(arguments: list[str]) -> None:
     metric = run.task.metrics[0]
     for name, value in scores.items():
         print(f"  {name} {value:.4f}{f' (95 % interval {low:.4f} to {high:.4f})' if name == metric else ''}")
+    signatures = run.task.family.signatures(examples)
+    for name, signature in signatures.items():
+        print(f"  {name}: {signature}")
     if _OUTPUT_DIR.value:
         figures = {"file": path, "examples": len(examples), **scores, f"{metric}_interval": [low, high]}
+        figures |= {"signatures": signatures} if signatures else {}
         names = run.write(_OUTPUT_DIR.value, examples, predicted, scores=figures)
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 

@@ -118,6 +118,7 @@ class TextToTextOptions(TrainingConfig):
         "top_k": ("temperature", ()),
         "top_p": ("temperature", ()),
         "teacher_forcing_schedule": ("teacher_forcing", ()),
+        "decoder_init": ("init_checkpoint", ()),
     }
 
     def __post_init__(self):
@@ -174,6 +175,11 @@ class TextToTextOptions(TrainingConfig):
                 raise UserError(
                     f"--{name}={getattr(self, name)}: --decoder={self.decoder} does not read it; leave it out"
                 )
+        if self.shared_weights == "all" and self.decoder_init == "scratch":
+            raise UserError(
+                "--decoder_init=scratch: with --shared_weights=all the decoder has the encoder's layers; leave out one "
+                "of them"
+            )
         if self.decoder != "transformer" and self.shared_weights == "all":
             raise UserError(
                 f"--shared_weights=all: --decoder={self.decoder} has no layers of the encoder's kind; give embeddings "

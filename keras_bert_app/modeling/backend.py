@@ -237,19 +237,6 @@ def rows_of_groups(values: Any, indices: Any) -> Any:
     return tf.gather(values, indices, batch_dims=1)
 
 
-def drawn(logits: Any, seed: Any) -> Any:
-    """Draws a class for each row, by the probabilities softmax(logits).
-
-    Args:
-        logits: float32 [B, V].
-        seed: int [2]. The same seed draws the same classes.
-
-    Returns:
-        int32 [B].
-    """
-    return tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)[:, 0]
-
-
 def has_occurred(ids: Any, size: int) -> Any:
     """Marks the numbers that occur in each row.
 
@@ -285,6 +272,23 @@ def gumbel_noise(seeds: Any, number: Any, size: int) -> Any:
     # 24 bits fit exactly into a float32. The half keeps the draw above 0 and below 1.
     uniform = (tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) + 0.5) * 2.0**-24
     return -tf.math.log(-tf.math.log(uniform))
+
+
+def seeds_of_texts(ids: Any, mask: Any, seed: int) -> Any:
+    """Makes a seed for each text, from its pieces. It does not depend on the other texts, and not on padding.
+
+    Args:
+        ids: int32 [B, S].
+        mask: int32 [B, S]. 1 for a piece, 0 for padding.
+        seed: int. Different numbers give unrelated seeds.
+
+    Returns:
+        int32 [B].
+    """
+    places = _hashed(tf.cast(tf.range(tf.shape(ids)[1]), tf.uint32))
+    words = tf.cast(_hashed(tf.cast(ids, tf.uint32) + places), tf.int64) * tf.cast(mask, tf.int64)
+    total = tf.cast(tf.bitwise.bitwise_and(tf.reduce_sum(words, axis=1), 0xFFFFFFFF), tf.uint32)
+    return tf.cast(_hashed(total + tf.constant(seed & 0xFFFFFFFF, tf.uint32)), tf.int32)
 
 
 def fold_in(seed: Any, number: Any) -> Any:

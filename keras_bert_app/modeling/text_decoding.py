@@ -29,7 +29,7 @@ class DecodingOptions:
         top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
         top_p: float. A draw takes one of the most probable pieces, as few as have the probability top_p together
             (Holtzman et al. 2020, section 3.1). 1: one of all pieces.
-        seed: int. The seed of draws.
+        seed: int. The seed of draws. A text gets the same draws for the same seed, whatever the other texts.
     """
 
     max_length: int
@@ -62,7 +62,13 @@ class Decoded(NamedTuple):
 
 
 def decode(
-    step: Callable, cache: Any, batch_size: Any, begin_id: int, end_id: int, options: DecodingOptions
+    step: Callable,
+    cache: Any,
+    batch_size: Any,
+    begin_id: int,
+    end_id: int,
+    options: DecodingOptions,
+    seeds: Any = None,
 ) -> Decoded:
     """Decodes a batch of texts.
 
@@ -73,13 +79,14 @@ def decode(
         begin_id: int. The piece before the first place.
         end_id: int. The piece that ends a text.
         options: DecodingOptions.
+        seeds: int32 [B]. The seed of each text's draws. None is enough for a search.
 
     Returns:
         Decoded.
     """
     if options.num_beams > 1:
         return beam_search(step, cache, batch_size, begin_id, end_id, options)
-    return _one_text(step, cache, batch_size, begin_id, end_id, options)
+    return _one_text(step, cache, batch_size, begin_id, end_id, options, seeds)
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
@@ -203,7 +210,7 @@ def _of_beams(cache, beams, num_beams):
     return keras.tree.map_structure(of_beams, cache)
 
 
-def _one_text(step, cache, batch_size, begin_id, end_id, options):
+def _one_text(step, cache, batch_size, begin_id, end_id, options, seeds):
     """Decodes one text for each row, piece by piece."""
     ops, length = keras.ops, options.max_length
 
@@ -212,7 +219,7 @@ def _one_text(step, cache, batch_size, begin_id, end_id, options):
 
     def body(place, last_ids, ids, scores, lengths, has_ended, cache):
         logits, cache = step(last_ids, place, cache)
-        pieces = _next_pieces(logits, place, options)
+        pieces = _next_pieces(logits, place, options, seeds)
         log_probabilities = ops.log_softmax(logits)
         score = ops.take_along_axis(log_probabilities, ops.expand_dims(pieces, 1), axis=1)[:, 0]
         pieces = ops.where(has_ended, 0, pieces)
@@ -236,13 +243,13 @@ def _one_text(step, cache, batch_size, begin_id, end_id, options):
     return Decoded(ops.expand_dims(ids, 1), ops.expand_dims(scores, 1))
 
 
-def _next_pieces(logits, place, options):
+def _next_pieces(logits, place, options, seeds):
     """Chooses a piece for each row of logits [B, V]: the most probable one, or a draw."""
     ops = keras.ops
     if not options.temperature:
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
     logits = filtered(logits / options.temperature, options.top_k, options.top_p)
-    return backend.drawn(logits, backend.fold_in([options.seed, 0], place))
+    return ops.cast(ops.argmax(logits + backend.gumbel_noise(seeds, place, logits.shape[-1]), axis=-1), "int32")
 
 
 def filtered(logits: Any, top_k: int, top_p: Any, temperature: Any = 1.0) -> Any:

@@ -202,7 +202,7 @@ class TextToTextModel(Configured, keras.Model):
             execution: Execution. How ops are executed.
 
         Returns:
-            Decoded, of the B texts.
+            Decoded, of the B texts. A text without a piece gets empty answers.
         """
         batch_size = keras.ops.shape(inputs["input_mask"])[0]
         states = self._states(inputs, None, execution)
@@ -216,7 +216,10 @@ class TextToTextModel(Configured, keras.Model):
             x, cache, _ = self.decoder.step(ids, place, cache, read_by_all, execution)
             return self._logits(x, execution, columns)[:, 0] + never, cache
 
-        return decode(step, cache, batch_size, self.head.begin_id, self.head.end_id, options)
+        seeds = backend.seeds_of_texts(inputs["input_word_ids"], inputs["input_mask"], options.seed)
+        decoded = decode(step, cache, batch_size, self.head.begin_id, self.head.end_id, options, seeds)
+        num_pieces = keras.ops.sum(inputs["input_mask"], axis=1) - 2  # without [CLS] and [SEP]
+        return decoded._replace(ids=keras.ops.where(keras.ops.reshape(num_pieces > 0, (-1, 1, 1)), decoded.ids, 0))
 
     def alignments(self, inputs, target_ids, execution: Execution = PLAIN):
         """Computes what the decoder looks at when it writes each piece of a text.

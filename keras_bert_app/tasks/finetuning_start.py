@@ -268,6 +268,14 @@ def _loaded_data(existing, run, tokenizer, num_segments):
     data = load_data(run, tokenizer, () if existing.has_begun else None)
     if not existing.has_begun:
         fit = vocabulary_fit.check(data.train.token_ids, tokenizer, f"--data_dir={run.data_dir}")
+        if data.train.target_ids is not None:
+            fit += vocabulary_fit.check(
+                data.train.target_ids,
+                data.train.for_decode["writer"],
+                f"the target texts of --data_dir={run.data_dir}",
+                "give a vocabulary for their language and case as --target_vocab_file, or learn one from the texts of "
+                "both languages with learn_vocab",
+            )
         data.warnings = [*data.warnings, *fit]
     if num_segments < 2 and data.train.has_pairs:
         raise UserError(

@@ -55,6 +55,11 @@ class FinetunedRun:
         ).checked_against(model_config)
         self.task, self.labels = registry.find(run.task).bound(run), tuple(existing.note("labels"))
         self.task.check_options(self.run, changes or {})
+        self.run.check_read(changes or ())
+        if "seed" in (changes or {}) and not self.run.temperature:
+            raise UserError(
+                f"--seed={self.run.seed}: decides draws; give --num_beams=1 --temperature=1 too, or leave it out"
+            )
         self.checkpoint = best_weights(self.directory)
         checkpoints.check_size(self.checkpoint, model_config)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)

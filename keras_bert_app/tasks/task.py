@@ -192,7 +192,10 @@ class Task:
 
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
         """The configuration that decides the settings which the flags left open; see the attribute settle."""
-        return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
+        if not self.settle:
+            return run
+        task = self if self.metrics_of else self.bound(run)  # metrics can depend on what is settled here
+        return self.settle(run, task.path(run.data_dir, "train", run.language))
 
     def bound(self, run: FinetuningConfig) -> "Task":
         """The Task of a run, with its metrics and the names of its files.
@@ -203,7 +206,7 @@ class Task:
             run: FinetuningConfig.
 
         Raises:
-            UserError: the run names neither a source nor the columns of a table.
+            UserError: the run names neither a source nor the columns of a table, or both, or one language twice.
         """
         if self.metrics_of:
             return dataclasses.replace(self, metrics=self.metrics_of(run))
@@ -214,6 +217,7 @@ class Task:
                 "--source and --target are missing; give the endings of the files of texts, such as --source=de "
                 "--target=en, or the columns of a table by --text_columns and --label_column"
             )
+        _check_languages(run)
         source = glob.escape(run.source)
         files = {
             split: tuple(name.replace("{source}", source) for name in names if source or "{source}" not in name)
@@ -401,3 +405,17 @@ def names_in_answers(examples: Sequence[Any]) -> list[str]:
 
 def _as_flag(value):
     return ",".join(value) if isinstance(value, tuple) else value
+
+
+def _check_languages(run):
+    """Raises UserError if --source and --target do not name the endings of two files."""
+    for name, ending in (("source", run.source), ("target", run.target)):
+        if ending.startswith("."):
+            raise UserError(f"--{name}={ending}: give the ending without the dot: {ending.lstrip('.')}")
+    if run.source and run.text_columns:
+        raise UserError(
+            f"--source={run.source} and --text_columns={','.join(run.text_columns)} were both given; --source is for "
+            "files such as train.de, --text_columns for tables; leave out one of them"
+        )
+    if run.source and run.source == run.target:
+        raise UserError(f"--source={run.source} --target={run.target}: both are the same files; give two languages")

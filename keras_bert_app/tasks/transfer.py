@@ -254,11 +254,12 @@ def with_decoder(weights: Weights, lines: list[str], model, run: FinetuningConfi
     if model.head.vocab_size:  # the output layer of the weights has other pieces
         tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("masked_lm/")}
         weights = dataclasses.replace(weights, tensors=tensors)
-    if (
-        run.decoder_init == "scratch"
-        or run.decoder != "transformer"
-        or any(path.startswith("decoder/") for path in weights.tensors)
-    ):
+    has_decoder = any(path.startswith("decoder/") for path in weights.tensors)
+    if run.decoder_init == "scratch":
+        tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("decoder/")}
+        dropped = " instead of those of the earlier run" if has_decoder else ""
+        return dataclasses.replace(weights, tensors=tensors), [*lines, f"  decoder: random weights{dropped}"]
+    if run.decoder != "transformer" or has_decoder:
         return weights, lines
     tensors = model.decoder_tensors(weights.tensors)
     num_layers = len(model.decoder.decoder_layers)

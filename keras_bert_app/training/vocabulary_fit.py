@@ -16,6 +16,7 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 MOST_UNKNOWN = 0.2  # above this share, the program refuses to train
 REMARKABLE = 0.05  # above this share, the program warns the user
 _SAMPLE_BYTES = 1 << 19
+_MEND = "take a model or vocabulary for the text's language and case, or learn one from the text with learn_vocab"
 
 
 def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> list[str]:
@@ -51,13 +52,14 @@ def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> li
     return lines
 
 
-def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str) -> list[str]:
+def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str, mend: str = _MEND) -> list[str]:
     """Checks the share of [UNK] among the word pieces of a text.
 
     Args:
         token_ids: int [T]. [CLS] and [SEP] do not count.
         tokenizer: BertTokenizer, or another object with unk_id, cls_id and sep_id.
         source: name of the text, for the message.
+        mend: what to do, for the message.
 
     Returns:
         [], or a line of warning if more than REMARKABLE of the pieces are [UNK].
@@ -70,7 +72,6 @@ def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str) -> list[
     if unknown <= REMARKABLE * total:
         return []
     line = f"{source}: {unknown / total:.1%} of {total:,} word pieces are [UNK]"
-    mend = "take a model or vocabulary for the text's language and case, or learn one from the text with learn_vocab"
     if unknown > MOST_UNKNOWN * total:
         raise UserError(f"{line}, so text and vocabulary do not fit; expected {MOST_UNKNOWN:.0%} at most; {mend}")
     return [f"{line}; {mend}"]

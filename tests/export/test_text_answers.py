@@ -86,7 +86,7 @@ def test_alignments_are_the_attention_of_the_model_to_the_text_when_it_reads_wha
     assert aligned["target_pieces"][0][:5] == ["two", "one", "three", ".", "[SEP]"]
     assert aligned["source_pieces"][0][:6] == ["[CLS]", "zwei", "eins", "drei", ".", "[SEP]"]
     for row, answer in enumerate(alone):
-        rows, columns = (target[row] > 0).sum(), (source[row] > 0).sum()
+        rows, columns = max(1, (target[row] > 0).sum()), (source[row] > 0).sum()
         assert answer["texts"] == [aligned["texts"][row]]
         assert answer["target_pieces"] == [aligned["target_pieces"][row][:rows]]
         assert answer["source_pieces"] == [aligned["source_pieces"][row][:columns]]

@@ -59,7 +59,9 @@ def step_of(tables, num_beams):
 def decoded(tables, **options):
     options = DecodingOptions(LENGTH, **options)
     step, cache = step_of(tables, options.num_beams)
-    return decode(step, cache, len(tables), BEGIN, END, options)
+    numbers = tf.range(len(tables))[:, None]
+    seeds = backend.seeds_of_texts(numbers, tf.ones_like(numbers), options.seed)
+    return decode(step, cache, len(tables), BEGIN, END, options, seeds)
 
 
 def all_texts(table, alpha):
@@ -129,6 +131,17 @@ def test_draws_follow_the_probabilities_and_repeat_with_their_seed(tables):
     logits = 1.5 * tables[0, 0, BEGIN]
     shares = np.exp(logits) / np.exp(logits).sum()
     np.testing.assert_allclose(np.bincount(ids, minlength=NUM_PIECES) / len(ids), shares, atol=0.03)
+
+
+def test_the_seed_of_a_text_depends_on_its_pieces_and_the_seed_only():
+    ids = tf.constant([[2, 7, 9, 3], [2, 9, 7, 3], [2, 7, 9, 0], [2, 7, 3, 0]])
+    mask = tf.cast(ids > 0, tf.int32)
+    seeds = backend.seeds_of_texts(ids, mask, 5).numpy()
+    assert len(set(seeds) | set(backend.seeds_of_texts(ids, mask, 6).numpy())) == 8
+    for row, seed in zip(ids.numpy(), seeds, strict=True):
+        row = row[row > 0]
+        padded = np.append(row, [0, 0]).reshape(1, -1)
+        assert backend.seeds_of_texts(padded, (padded > 0).astype(np.int32), 5).numpy() == seed
 
 
 @pytest.mark.parametrize("limits, count", [({"top_k": 1}, 1), ({"top_k": 2}, 2), ({"top_p": 1e-6}, 1)])

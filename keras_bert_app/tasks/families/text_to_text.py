@@ -215,7 +215,10 @@ def _compared(examples, predictions):
 
 
 def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
-    """dict metric -> score. BLEU and chrF are from 0 to 100, the share of exact matches is from 0 to 1."""
+    """dict metric -> score. BLEU and chrF are from 0 to 100, the share of exact matches is from 0 to 1.
+
+    token_accuracy is the share of the words of all references that stand at the same place in the output.
+    """
     outputs, references = _compared(examples, predictions)
     scorers = {
         "bleu": lambda: text_scores.bleu_of_counts(text_scores.bleu_counts(outputs, references)),
@@ -225,7 +228,14 @@ def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], 
             np.mean([a.split() == b.split() for a, b in zip(outputs, references, strict=True)])
         ),
     }
+    scorers["token_accuracy"] = lambda: _share_of_words(outputs, references)
     return {name: scorers[name]() for name in task.metrics}
+
+
+def _share_of_words(outputs, references):
+    pairs = [(output.split(), reference.split()) for output, reference in zip(outputs, references, strict=True)]
+    right = sum(a == b for output, reference in pairs for a, b in zip(output, reference, strict=False))
+    return right / max(1, sum(len(reference) for _, reference in pairs))
 
 
 def signatures(examples: Sequence[Example]) -> dict[str, str]:

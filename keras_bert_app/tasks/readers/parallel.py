@@ -1,11 +1,20 @@
 """Tasks whose answers are texts: parallel files with one text a line, and tables with two columns of texts."""
 
+import dataclasses
 import os
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import text_to_text
 from keras_bert_app.tasks.families.text_to_text import Example
-from keras_bert_app.tasks.readers.tables import head_advice, label_of, lines_of, read_rows, shown_columns, text_of
+from keras_bert_app.tasks.readers.tables import (
+    NumberedRow,
+    head_advice,
+    label_of,
+    lines_of,
+    read_rows,
+    shown_columns,
+    text_of,
+)
 from keras_bert_app.tasks.task import TEXT_TO_TEXT, Examples, Task
 
 _TABLES = (".tsv", ".csv", ".jsonl", ".json")
@@ -81,9 +90,22 @@ def _add(examples, source, target, place):
     examples.append(Example(str(len(examples)), source, target, place))
 
 
+def _is_table(path):
+    return os.path.splitext(path.removesuffix(".gz"))[1].lower() in _TABLES
+
+
 def _read(path, run, has_labels):
-    is_table = os.path.splitext(path.removesuffix(".gz"))[1].lower() in _TABLES
-    return (_read_table if is_table else _read_lines)(path, run, has_labels)
+    return (_read_table if _is_table(path) else _read_lines)(path, run, has_labels)
+
+
+def _settled(run, path):
+    """The run with header "no" if the columns are given by number, and line 1 does not have these names."""
+    columns = (*run.text_columns, run.label_column)
+    if run.header != "auto" or not _is_table(path) or not all(name.isdecimal() for name in columns):
+        return run
+    _, row = next(read_rows(path, has_header=False), (0, None))
+    is_example = isinstance(row, NumberedRow) and not {*columns} <= {*row.values()}
+    return dataclasses.replace(run, header="no") if is_example else run
 
 
 def _files(has_lines):
@@ -111,8 +133,9 @@ TASKS = (
         kind=TEXT_TO_TEXT,
         read=_read,
         files=_files(has_lines=True),
-        metrics=("bleu", "bleu_lowercase", "chrf", "exact_match"),
+        metrics=("bleu", "bleu_lowercase", "chrf", "exact_match", "token_accuracy"),
         reads=(*_READS, "source", "target"),
+        settle=_settled,
         defaults=_DEFAULTS,
     ),
     Task(
@@ -122,8 +145,9 @@ TASKS = (
         kind=TEXT_TO_TEXT,
         read=_read_table,
         files=_files(has_lines=False),
-        metrics=("chrf", "bleu", "exact_match"),
+        metrics=("chrf", "bleu", "exact_match", "token_accuracy"),
         reads=_READS,
+        settle=_settled,
         defaults=_DEFAULTS,
     ),
 )

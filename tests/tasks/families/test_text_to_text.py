@@ -1,5 +1,6 @@
 """Text to text: a run learns to translate word by word, resumes bit for bit, and answers files."""
 
+import dataclasses
 import io
 import json
 import os
@@ -172,7 +173,7 @@ def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(tran
     count, names, _ = opened(translator[0]).predict(str(path), str(tmp_path / "out"))
     assert count == 3 and names == ["probabilities.jsonl", "translations.txt"]
     lines = (tmp_path / "out/translations.txt").read_text(encoding="utf-8").split("\n")
-    assert lines[0] == "two one." and lines[2] == "six." and len(lines) == 4
+    assert lines[:3] == ["two one.", "", "six."] and len(lines) == 4
     first = json.loads((tmp_path / "out/probabilities.jsonl").read_text(encoding="utf-8").split("\n")[0])
     assert first["text"] == first["texts"][0] == "two one." and len(first["texts"]) == 2
     assert first["scores"] == sorted(first["scores"], reverse=True) and first["scores"][0] < 0
@@ -195,7 +196,7 @@ def test_a_decoder_starts_from_the_layers_of_an_encoder(parallel_dir, tmp_path):
         merged, lines = transfer.with_decoder(weights, [], model, run)
         decoder = {path: values for path, values in merged.tensors.items() if path.startswith("decoder/")}
         if decoder_init == "scratch":
-            assert not decoder and not lines
+            assert not decoder and lines == ["  decoder: random weights"]
             continue
         assert decoder.keys() == {v.path for v in model.weights if v.path.startswith("decoder/")}
         for path, values in decoder.items():
@@ -204,6 +205,11 @@ def test_a_decoder_starts_from_the_layers_of_an_encoder(parallel_dir, tmp_path):
             expected = {v.path: v.numpy() for v in model.weights}[path] if source is None else source
             np.testing.assert_array_equal(values, expected)
         assert lines == ["  decoder: 1 layer from those of the encoder; attention to the encoder is new"]
+        assert transfer.with_decoder(merged, [], model, run) == (merged, [])
+        scratch = dataclasses.replace(run, decoder_init="scratch")
+        again, lines = transfer.with_decoder(merged, [], model, scratch)
+        assert again.tensors.keys() == tensors.keys()
+        assert lines == ["  decoder: random weights instead of those of the earlier run"]
 
 
 def test_the_loss_has_label_smoothing_over_all_pieces():
@@ -233,6 +239,25 @@ def test_the_loss_has_label_smoothing_over_all_pieces():
     assert figures["perplexity"] == pytest.approx(np.exp(right / count), rel=1e-5)
 
 
+def test_a_table_without_a_header_has_columns_by_number(tmp_path):
+    (tmp_path / "train.tsv").write_text("eins\tone\nzwei drei\ttwo three\n")
+    for task in map(registry.find, ("translation", "rewrite")):
+        run = FinetuningConfig(task=task.name, data_dir=str(tmp_path), text_columns=("0",), label_column="1")
+        run = task.bound(run).settled(run)
+        assert run.header == "no"
+        examples = task.bound(run).read_split(run.data_dir, "train", run)
+        assert [(example.text, example.target) for example in examples] == [("eins", "one"), ("zwei drei", "two three")]
+    (tmp_path / "train.tsv").write_text("0\t1\neins\tone\n")
+    assert task.settled(dataclasses.replace(run, header="auto")).header == "auto"
+
+
+def test_targets_that_the_vocabulary_lacks_are_refused(parallel_dir, tmp_path):
+    directory = shutil.copytree(parallel_dir, tmp_path / "data")
+    (directory / "train.en").write_text("mille\n" * 400)
+    with pytest.raises(UserError, match="the target texts of --data_dir=.*: 100.0% of 400 word pieces are .UNK.*learn"):
+        trained(tmp_path / "run", directory)
+
+
 def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
     task = registry.find("translation")
     run = FinetuningConfig(**{**SETTINGS, "max_target_length": 5})
@@ -257,6 +282,10 @@ def test_targets_have_their_begin_and_end_and_lose_their_last_pieces():
             {"decoder": "rnn_state", "shared_weights": "all"},
             "--shared_weights=all: --decoder=rnn_state has no layers of",
         ),
+        ({"shared_weights": "all", "decoder_init": "scratch"}, "--decoder_init=scratch: with --shared_weights=all the"),
+        ({"target": "de"}, "--source=de --target=de: both are the same files; give two languages"),
+        ({"source": ".de"}, "--source=.de: give the ending without the dot: de"),
+        ({"text_columns": ("q",)}, "--source=de and --text_columns=q were both given; --source is for files"),
         ({"shared_weights": "all", "decoder_layers": 2}, "--decoder_layers=2: with --shared_weights=all"),
         ({"batch_tokens": 87}, "--batch_tokens=87: a batch has at least 8 rows of 11 tokens; give 88 or more"),
         ({"batch_tokens": 88, "length_buckets": False}, "--batch_tokens=88: needs batches of rows of similar length"),
@@ -281,8 +310,12 @@ def test_draws_need_a_temperature_and_repeat_with_their_seed(translator, paralle
     with pytest.raises(UserError, match="--top_k=3: has an effect only with another --temperature, but this run has"):
         FinetuningConfig(**{**SETTINGS, "top_k": 3}).check_read(["top_k"])
     first, second = (FinetunedRun(translator[0], {"num_beams": 1, "temperature": 3.0, "seed": seed}) for seed in (1, 2))
-    draws = [run.evaluate(str(parallel_dir / "val.de"), most=8)[-1] for run in (first, second, first)]
-    assert draws[0] == draws[2] != draws[1]
+    in_threes = FinetunedRun(translator[0], {"num_beams": 1, "temperature": 3.0, "seed": 1, "global_batch_size": 3})
+    draws = [run.evaluate(str(parallel_dir / "val.de"), most=8)[-1] for run in (first, second, in_threes)]
+    assert [draw["text"] for draw in draws[0]] == [draw["text"] for draw in draws[2]] and draws[0] != draws[1]
+    for changes in ({"top_k": 3}, {"seed": 5}):
+        with pytest.raises(UserError, match=f"--{next(iter(changes))}=.*: (has an effect only with|decides draws)"):
+            FinetunedRun(translator[0], changes)
 
 
 def test_other_tasks_refuse_the_options_of_text_to_text():

@@ -76,10 +76,18 @@ def test_a_table_has_its_texts_in_two_columns(tmp_path):
         ({"train.de": "a\n", "train.en": "A\n"}, {"target": ""}, "--target is missing; give the ending of the file"),
         ({"train.de": "a\n", "train.en": "A\n"}, {"source": ""}, "^--source and --target are missing; give the end"),
         ({"train.de": "a\n", "train.en": "A\n"}, {"source": "fr"}, r"expects train.fr or .*found: train.de, train.en"),
-        ({"train.tsv": "a\tb\nx\ty\n"}, {"text_columns": ("a",)}, "has no column 'label' with the answers"),
+        (
+            {"train.tsv": "a\tb\nx\ty\n"},
+            {"source": "", "text_columns": ("a",)},
+            "has no column 'label' with the answers",
+        ),
         ({"train.de": "\n", "train.en": "A\n"}, {}, "holds no example of task translation"),
         ({"train.tsv": "a\tb\nx\ty\n"}, {}, "train.tsv:2: --text_columns is missing; the columns are a, b"),
-        ({"train.tsv": "a\tb\nx\ty\n"}, {"text_columns": ("a", "b")}, "names 2 columns; expected the one column of"),
+        (
+            {"train.tsv": "a\tb\nx\ty\n"},
+            {"source": "", "text_columns": ("a", "b")},
+            "names 2 columns; expected the one column of",
+        ),
     ],
 )
 def test_faults_of_the_files_are_named(tmp_path, files, settings, message):
