@@ -42,6 +42,12 @@ class TextToTextOptions(TrainingConfig):
         "state (rnn_state), at each step (rnn_context), or at each step with the previous piece (rnn_feedback).",
         choices=DECODERS,
     )
+    recurrent_encoder: str = field(
+        "lstm",
+        "The bidirectional layer of --bilstm_units that reads the text for a recurrent decoder: lstm, or gru (gated "
+        "recurrent units, Cho et al. 2014).",
+        choices=("lstm", "gru"),
+    )
     attention: str = field(
         "none",
         "Attention of a recurrent decoder to the encoder's states (additive: Bahdanau et al. 2015; dot: Luong et al. "
@@ -119,6 +125,7 @@ class TextToTextOptions(TrainingConfig):
         "top_p": ("temperature", ()),
         "teacher_forcing_schedule": ("teacher_forcing", ()),
         "decoder_init": ("init_checkpoint", ()),
+        "recurrent_encoder": ("bilstm_units", ()),
     }
 
     def __post_init__(self):

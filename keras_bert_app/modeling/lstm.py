@@ -64,11 +64,11 @@ class BiLstm(Configured, keras.layers.Layer):
         # [U, 2 x 4U] -> [2, U, 4U]
         kernel = ops.transpose(ops.reshape(self.recurrent_kernel, (self.units, _DIRECTIONS, -1)), (1, 0, 2))
         outputs, _ = states_of_gates(
-            _backward_turned(gates), kernel, _backward_turned(ops.repeat(mask, 2, axis=1)), execution=execution
+            backward_turned(gates), kernel, backward_turned(ops.repeat(mask, 2, axis=1)), execution=execution
         )
         # [S, 2, B, U] -> [B, S, 2U]
         return ops.reshape(
-            ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units)
+            ops.transpose(backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units)
         )
 
 
@@ -91,8 +91,15 @@ def _both_forget_nothing(shape, dtype=None):
     return keras.ops.tile(forget_nothing((shape[0] // _DIRECTIONS,), dtype), _DIRECTIONS)
 
 
-def _backward_turned(x):
-    """Reverses the steps of the second direction in [S, 2, ...]."""
+def backward_turned(x):
+    """Reverses the steps of the second direction.
+
+    Args:
+        x: [S, 2, ...].
+
+    Returns:
+        [S, 2, ...].
+    """
     return keras.ops.stack([x[:, 0], keras.ops.flip(x[:, 1], axis=0)], axis=1)
 
 

@@ -1,8 +1,7 @@
 """RnnDecoder: recurrent decoders, with and without attention to the encoder's states.
 
-All decoders have a gated recurrent unit (Cho et al. 2014, equations 5 to 8, but the reset gate acts after the product,
-as in cuDNN): s_t = GRU(s_{t-1}, u_t). They differ in the input u_t. c is the context, a vector that is made from the
-states of the encoder, and s_0 = tanh(W c).
+All decoders have a gated recurrent unit (see gru): s_t = GRU(s_{t-1}, u_t). They differ in the input u_t. c is the
+context, a vector that is made from the states of the encoder, and s_0 = tanh(W c).
 
     rnn_state     no input: only the first state depends on the context (Sutskever et al. 2014, but without y_{t-1})
     rnn_context   u_t = c_t: the context enters at each step
@@ -22,12 +21,12 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.gru import GATES, next_state
 from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.mask_scores import MASKED_SCORE
 
 STATE, CONTEXT, FEEDBACK = RNN_DECODERS = ("rnn_state", "rnn_context", "rnn_feedback")
-_GATES = 3  # The order is update, reset, candidate.
 
 
 @registered
@@ -78,13 +77,13 @@ class RnnDecoder(Configured, keras.Model):
             dense("projection", state_width, state_width, keras.ops.tanh) if context == "projection" else None
         )
         self.first_state = dense("first_state", state_width, size, keras.ops.tanh)
-        self.recurrent = dense("recurrent", size, _GATES * size)
+        self.recurrent = dense("recurrent", size, GATES * size)
         self.from_context = self.from_pieces = self.output_layer = None
         if decoder != STATE:
-            self.from_context = dense("from_context", state_width, _GATES * size)
+            self.from_context = dense("from_context", state_width, GATES * size)
             self.output_layer = dense("output", size + state_width, size)
         if decoder == FEEDBACK:
-            self.from_pieces = dense("from_pieces", size, _GATES * size)
+            self.from_pieces = dense("from_pieces", size, GATES * size)
         self.keys = self.query = self.score = None
         if attention != "none":
             self.keys = dense("keys", state_width, size)
@@ -230,7 +229,7 @@ class RnnDecoder(Configured, keras.Model):
         """The part of the gates that depends on the pieces, [B, T, 3H]. Zeros if the decoder does not read pieces."""
         ops = keras.ops
         if self.from_pieces is None:
-            return ops.zeros((*ops.shape(ids), _GATES * self.config.hidden_size), self.compute_dtype)
+            return ops.zeros((*ops.shape(ids), GATES * self.config.hidden_size), self.compute_dtype)
         embedded = ops.cast(backend.rows(self.word_table, ids), self.compute_dtype)
         return self.from_pieces(self.dropouts[0](embedded, dropout_stem, execution), execution=execution)
 
@@ -245,7 +244,7 @@ class RnnDecoder(Configured, keras.Model):
             context = ops.sum(ops.expand_dims(shares, -1) * states, axis=1)
         if self.from_context is not None:
             inputs = inputs + self.from_context(context, execution=execution)
-        return _next_state(state, inputs, self.recurrent(state, execution=execution)), context, shares
+        return next_state(state, inputs, self.recurrent(state, execution=execution)), context, shares
 
     def _scores(self, state, keys, execution):
         """The scores of all states, float32 [B, S], for a decoder's state [B, H]."""
@@ -260,22 +259,3 @@ class RnnDecoder(Configured, keras.Model):
         if self.output_layer is None:
             return states
         return self.output_layer(keras.ops.concatenate([states, contexts], axis=-1), execution=execution)
-
-
-def _next_state(state, inputs, recurrent):
-    """The next state of a gated recurrent unit, as keras.layers.GRU with reset_after computes it.
-
-    Args:
-        state: [B, H]. s_{t-1}.
-        inputs: [B, 3H]. The part of the gates that the input gives.
-        recurrent: [B, 3H]. The part of the gates that the state gives.
-
-    Returns:
-        [B, H].
-    """
-    ops = keras.ops
-    update, reset, candidate = ops.split(inputs, _GATES, axis=-1)
-    update_of_state, reset_of_state, candidate_of_state = ops.split(recurrent, _GATES, axis=-1)
-    update = ops.sigmoid(update + update_of_state)
-    candidate = ops.tanh(candidate + ops.sigmoid(reset + reset_of_state) * candidate_of_state)
-    return update * state + (1.0 - update) * candidate

@@ -319,8 +319,10 @@ def last_places(mask):
     return keras.ops.max(keras.ops.where(mask > 0, places, 0), axis=1, keepdims=True)
 
 
-def bilstm(units: int, input_width: int, config: BertConfig, seed: int, dtype: str, name: str = "bilstm") -> BiLstm:
-    """Makes and builds a bidirectional LSTM.
+def bilstm(
+    units: int, input_width: int, config: BertConfig, seed: int, dtype: str, name: str = "bilstm", kind=BiLstm
+) -> BiLstm:
+    """Makes and builds a bidirectional LSTM, or another recurrent layer.
 
     Args:
         units: int. The units of each direction.
@@ -329,8 +331,9 @@ def bilstm(units: int, input_width: int, config: BertConfig, seed: int, dtype: s
         seed: int. The seed and the name decide the initial weights.
         dtype: str. Keras type policy.
         name: str. The name of the layer.
+        kind: class of the layer, with the arguments of BiLstm.
     """
-    layer = BiLstm(
+    layer = kind(
         units,
         input_width,
         initializer(config, seed, f"{name}/kernel"),

@@ -12,8 +12,10 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.gru import BiGru
 from keras_bert_app.modeling.heads import MaskedLMHead
 from keras_bert_app.modeling.keras_contract import Configured, Described, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.lstm import BiLstm
 from keras_bert_app.modeling.rnn_decoder import RnnDecoder
 from keras_bert_app.modeling.task_head import TEXT
 from keras_bert_app.modeling.task_model import bilstm
@@ -46,8 +48,9 @@ class Decoder(Described):
         vocab_sha256: str. The sha256 of its own vocabulary. Weights of another vocabulary do not fit.
         attention: str. The attention of a recurrent decoder: "none", "additive" or "dot".
         context: str. The context of a recurrent decoder; see RnnDecoder.
-        bilstm_units: int. U, the units of each direction of an LSTM over the encoder's states, or 0. Only for recurrent
-            decoders.
+        bilstm_units: int. U, the units of each direction of a recurrent layer over the encoder's states, or 0. Only for
+            recurrent decoders.
+        recurrent_encoder: str. The kind of this layer: "lstm" or "gru".
     """
 
     decoder: str
@@ -62,6 +65,7 @@ class Decoder(Described):
     attention: str = "none"
     context: str = "last"
     bilstm_units: int = 0
+    recurrent_encoder: str = "lstm"
 
     # Constants that every head of a task has; see modeling.task_head.Head.
     stands_on = TEXT
@@ -119,7 +123,10 @@ class TextToTextModel(Configured, keras.Model):
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=False)
         if not encoder_has_dropout:
             self.encoder.dropout_counter = None
-        self.bilstm = bilstm(head.bilstm_units, config.hidden_size, config, seed, dtype) if head.bilstm_units else None
+        self.recurrent = None
+        if head.bilstm_units:
+            name, kind = ("bigru", BiGru) if head.recurrent_encoder == "gru" else ("bilstm", BiLstm)
+            self.recurrent = bilstm(head.bilstm_units, config.hidden_size, config, seed, dtype, name, kind)
         self.decoder = self._decoder(dtype)
         self.output_head = MaskedLMHead(self.decoder.config, seed, dtype=dtype, name="masked_lm")
         self.output_head.build()
@@ -159,7 +166,7 @@ class TextToTextModel(Configured, keras.Model):
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of the model's parts. See interop.weights.part_of."""
-        return ("encoder", *(("bilstm",) if self.bilstm else ()), "decoder", "masked_lm")
+        return ("encoder", *((self.recurrent.name,) if self.recurrent else ()), "decoder", "masked_lm")
 
     @property
     def has_attention(self) -> bool:
@@ -279,7 +286,7 @@ class TextToTextModel(Configured, keras.Model):
     def _states(self, inputs, dropout_seed, execution):
         dropout_seed = dropout_seed if self.encoder_has_dropout else None
         states = self.encoder(inputs, dropout_seed=dropout_seed, execution=execution)["sequence_output"]
-        return states if self.bilstm is None else self.bilstm(states, inputs["input_mask"], execution=execution)
+        return states if self.recurrent is None else self.recurrent(states, inputs["input_mask"], execution=execution)
 
     def _logits(self, x, execution, columns=None):
         return self.output_head(x, backend.tensor(self.decoder.word_table), execution=execution, columns=columns)

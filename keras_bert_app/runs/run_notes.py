@@ -123,6 +123,7 @@ _DECODER = {
     "attention": _is_one_of("none", "additive", "dot"),
     "context": _is_one_of("last", "projection", "mean"),
     "bilstm_units": _is_whole(0, 100_000),
+    "recurrent_encoder": _is_one_of("lstm", "gru"),
 }
 # Fields of modeling.vector_model.VectorHead.
 _VECTOR_HEAD = {"vector_pooling": _is_one_of("cls", "mean", "max")}
@@ -144,4 +145,5 @@ _ABSENT = {
     "vocab_sha256": "",
     "attention": "none",
     "context": "last",
+    "recurrent_encoder": "lstm",
 }

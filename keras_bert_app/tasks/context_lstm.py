@@ -37,7 +37,9 @@ def chosen(
     description = own.description if own else {}
     name, field = ("bilstm", "bilstm_units") if "decoder" in description else (CONTEXT_LSTM, "context_units")
     units, layers = description.get(field, 0), weights.config.num_hidden_layers
-    if not units:
+    if is_gru := description.get("recurrent_encoder") == "gru":
+        lines = [*lines, "  no context vectors: its recurrent encoder is a GRU; only an LSTM gives them"]
+    if not units or is_gru:
         if choice != "auto":
             raise UserError(
                 f"--context_vectors={choice}: {init_checkpoint} has no LSTM over its encoder; leave it out, or give a "

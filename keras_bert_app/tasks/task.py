@@ -34,6 +34,7 @@ TEXT_TO_TEXT_FIELDS = (
     "target",
     "target_vocab_file",
     "decoder",
+    "recurrent_encoder",
     "attention",
     "context",
     "decoder_layers",

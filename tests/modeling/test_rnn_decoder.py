@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling.execution import UNCOMPILED
+from keras_bert_app.modeling.gru import BiGru
 from keras_bert_app.modeling.rnn_decoder import RnnDecoder
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
@@ -102,6 +103,32 @@ def test_the_recurrent_unit_is_that_of_keras_with_reset_after():
     right, _ = unit(states[:, 0], [cache[0]])
     _, (state,), _ = decoder.step(inputs["target_word_ids"][:, 0], 0, cache, read_by_all)
     np.testing.assert_allclose(state, right, atol=1e-5)
+
+
+def test_a_bidirectional_gru_is_that_of_keras_for_each_row_without_its_padding():
+    layer = BiGru(4, WIDTH, "random_normal", "random_normal")
+    layer.build()
+    generator = np.random.default_rng(7)
+    for bias in (layer.bias, layer.recurrent_bias):
+        bias.assign(generator.normal(size=bias.shape))
+    x = generator.normal(size=(3, SOURCE, WIDTH)).astype(np.float32)
+    mask = np.array([[1] * count + [0] * (SOURCE - count) for count in (SOURCE, 2, 1)])
+    outputs = layer(tf.constant(x), tf.constant(mask)).numpy()
+    kernel, recurrent, bias, recurrent_bias = (
+        np.split(weight.numpy(), 2, axis=-1)
+        for weight in (layer.kernel, layer.recurrent_kernel, layer.bias, layer.recurrent_bias)
+    )
+    for row, count in enumerate(mask.sum(axis=1)):
+        for direction in (0, 1):
+            theirs = keras.layers.GRU(4, return_sequences=True, go_backwards=direction == 1)
+            theirs.build((None, None, WIDTH))
+            theirs.set_weights(
+                [kernel[direction], recurrent[direction], np.stack([bias[direction], recurrent_bias[direction]])]
+            )
+            right = theirs(x[row : row + 1, :count]).numpy()[0]
+            right = right[::-1] if direction else right
+            np.testing.assert_allclose(outputs[row, :count, 4 * direction : 4 * direction + 4], right, atol=1e-5)
+        assert not outputs[row, count:].any()
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot"])

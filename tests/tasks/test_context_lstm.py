@@ -144,7 +144,7 @@ def translation_vectors(workdir, batch):
     """(states of the encoder, outputs of the LSTM) of a recurrent translation run."""
     model = FinetunedRun(workdir).model
     states = model.encoder(batch)["sequence_output"]
-    return states.numpy(), model.bilstm(states, batch["input_mask"]).numpy()
+    return states.numpy(), model.recurrent(states, batch["input_mask"]).numpy()
 
 
 def read_by_head(model, batch, monkeypatch):

@@ -144,6 +144,7 @@ def make_head(task: Task, run: FinetuningConfig, labels: tuple, tokenizer) -> De
         attention=run.attention,
         context=run.context,
         bilstm_units=run.bilstm_units,
+        recurrent_encoder=run.recurrent_encoder,
         **own,
     )
 

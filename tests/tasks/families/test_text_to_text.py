@@ -100,11 +100,12 @@ def test_a_run_learns_to_translate_and_reports_bleu_beside_the_text_itself(trans
 
 def test_a_recurrent_run_with_batches_by_tokens_and_own_pieces_learns_and_resumes_bit_for_bit(parallel_dir, tmp_path):
     settings = {"decoder": "rnn_feedback", "attention": "dot", "bilstm_units": 16, "num_beams": 1}
+    settings |= {"recurrent_encoder": "gru"}
     settings |= {"num_train_steps": 60, "eval_steps": 30, "save_checkpoints_steps": 30, "learning_rate": 2e-2}
     settings |= {"batch_tokens": 176, "teacher_forcing": 0.5, "average_checkpoints": 2}
     figures, printed = trained(tmp_path / "run", parallel_dir, **settings)
     assert not figures["no_better_than_baseline"]
-    assert FinetunedRun(str(tmp_path / "run")).model.parts == ("encoder", "bilstm", "decoder", "masked_lm")
+    assert FinetunedRun(str(tmp_path / "run")).model.parts == ("encoder", "bigru", "decoder", "masked_lm")
     # The mean of the checkpoints is one more evaluation.
     assert "mean of the checkpoints of steps 30, 60: dev bleu" in printed
     assert figures["num_evaluations"] == 3 and figures["average"]["steps"] == [30, 60]
