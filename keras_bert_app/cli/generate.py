@@ -45,6 +45,12 @@ def main(texts: list[str]) -> None:
         raise UserError(f"--repetition_penalty={_PENALTY.value}: expected more than 0 and at most 100")
     if not 0.0 <= _TEMPERATURE.value <= 100.0:
         raise UserError(f"--temperature={_TEMPERATURE.value}: expected 0 to 100")
+    for name in ("top_k", "top_p", "seed", "num_texts"):
+        if not _TEMPERATURE.value and flags.FLAGS[name].present:
+            raise UserError(
+                f"--{name}={flags.FLAGS[name].value}: is for draws, but --temperature=0 always takes the most probable "
+                f"piece; leave out --{name}, or give a temperature above 0"
+            )
     with app.quiet_start():
         from keras_bert_app.export.text_stream import GenerationOptions, TextStream
     options = GenerationOptions(_MAX_NEW_TOKENS.value, _TEMPERATURE.value, _TOP_K.value, _TOP_P.value, _PENALTY.value)

@@ -51,6 +51,8 @@ def main(arguments: list[str]) -> None:
         )
     if _ANALOGIES_FILE.value and flags.FLAGS["unknown_vectors"].present:
         raise UserError("--unknown_vectors is for words; analogies of a file with an unknown word are skipped")
+    if _ANALOGIES_FILE.value and flags.FLAGS["top_k"].present:
+        raise UserError("--top_k is for words; the nearest word alone answers an analogy of a file, so leave it out")
     with app.quiet_start():
         from keras_bert_app.vectors import word_relations
         from keras_bert_app.vectors.static import word_vector_files

@@ -134,6 +134,11 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
     for name, reason in _NOT_READ.get(model_config.architecture if model_config else "", {}).items():
         if name in {**_given_for_model(), **_given_for_run()}:
             raise UserError(f"--{name}: {reason}; leave --{name} out")
+    if model_config and run.dupe_factor and run.carries_state(model_config):
+        raise UserError(
+            f"--dupe_factor={run.dupe_factor}: rows that continue each other are the same in all epochs; leave out "
+            "--dupe_factor, or add --nocarry_state"
+        )
     if model_config is None:
         raise UserError(f"--config is missing; name one of {', '.join((*SIZES, *LSTM_SIZES))}, or a bert_config.json")
     if initial:

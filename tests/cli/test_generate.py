@@ -78,6 +78,10 @@ def test_a_fine_tuned_run_is_refused(run, tmp_path):
         (("--workdir=x", "--top_p=0", "a"), "--top_p=0.0: expected more than 0 and at most 1"),
         (("--workdir=x", "--repetition_penalty=0", "a"), "--repetition_penalty=0.0: expected more than 0"),
         (("--workdir=x", "--temperature=nan", "a"), "--temperature=nan: expected 0 to 100"),
+        (
+            ("--workdir=x", "--temperature=0", "--seed=3", "a"),
+            "--seed=3: is for draws, but --temperature=0",
+        ),
         (("--workdir=x", "a"), "x: there is no such file or directory"),
     ],
 )

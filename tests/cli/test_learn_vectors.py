@@ -47,6 +47,10 @@ def test_wrong_flags_of_learn_vectors_are_refused(run, tmp_path, flags, message)
     [
         ([], "no word was given; write it after the flags: nearest_words --vectors_file=FILE king"),
         (["--analogies_file=q.txt", "king"], "words and --analogies_file were both given; give one of them"),
+        (
+            ["--analogies_file=q.txt", "--top_k=5"],
+            "--top_k is for words; the nearest word alone answers",
+        ),
         (["--output_format=xml", "king"], "--output_format=xml is not known"),
         (["king"], "cannot be read"),
     ],

@@ -35,6 +35,7 @@ def lstm(tmp_path_factory):
         (["--num_attention_heads=2"], "config key 'num_attention_heads' is 2; an LSTM has none, so leave it out"),
         (["--position_initializer=normal"], "--position_initializer: an LSTM has no positions; leave"),
         (["--layer_norm_eps=0.1"], "--layer_norm_eps: an LSTM has no mask of attention and no LayerNorm; leave"),
+        (["--dupe_factor=2"], "--dupe_factor=2: rows that continue each other are the same in all epochs; leave out"),
         (["--language_model=masked"], "--language_model=masked: does not fit a model of architecture lstm_lm"),
         (["--architecture=gpt"], "config architecture 'gpt': an LSTM has other sizes than a Transformer; leave out"),
     ],
