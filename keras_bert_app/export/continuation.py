@@ -20,14 +20,13 @@ class Continuation:
         model: LanguageModel, or BertPretrainer with a masked-LM head.
         tokenizer: BertTokenizer. The tokenizer of the model.
         length: int. T, the largest number of places of a row, at most max_position_embeddings.
-        top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
 
     Attributes:
         tokenize: tf.function of masked_lm_scoring.tokenize_function.
     """
 
-    def __init__(self, model, tokenizer, length: int, top_k: int = 0):
-        self._model, self._tokenizer, self._length, self._top_k = model, tokenizer, length, top_k
+    def __init__(self, model, tokenizer, length: int):
+        self._model, self._tokenizer, self._length = model, tokenizer, length
         self.tokenize = masked_lm_scoring.tokenize_function(tokenizer)
         if model.config.language_model == "bidirectional":
             raise UserError(
@@ -83,7 +82,7 @@ class Continuation:
             lengths: int32 [B]. See prompts.
             limits: int32 [B]. The largest number of pieces of each row, prompt included.
             last_place: int32 scalar. The loop ends before it reads this place.
-            sampling: Sampling, without top_k.
+            sampling: Sampling.
         """
         model, tokenizer = self._model, self._tokenizer
         if self._is_causal:
@@ -100,7 +99,7 @@ class Continuation:
             lengths,
             tf.minimum(limits, most + 1),
             tf.minimum(last_place, most),
-            sampling._replace(top_k=self._top_k),
+            sampling,
             tokenizer.sep_id,
             self._is_never,
         )

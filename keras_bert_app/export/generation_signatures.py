@@ -9,7 +9,7 @@ from keras_bert_app.export.specs import About, checked_ids, ids_specs, takes_row
 from keras_bert_app.modeling.text_generation import Sampling
 from pipelines.ragged import row_ids
 
-MAX_NEW_TOKENS, TEMPERATURE, TOP_P, REPETITION_PENALTY = 64, 0.8, 0.95, 1.1
+MAX_NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P, REPETITION_PENALTY = 64, 0.8, 0, 0.95, 1.1
 _PREDICTIONS_AT_A_TIME = 512  # 62 MB of float32 logits with BERT's vocabulary of 30,522
 _EXAMPLE = "The history of the city begins"
 
@@ -34,7 +34,7 @@ class GenerationModule(tf.Module):
             def all_rows(value):
                 return tf.fill(tf.shape(text), value)
 
-            sampling = Sampling(all_rows(0), all_rows(TEMPERATURE), all_rows(TOP_P), all_rows(REPETITION_PENALTY))
+            sampling = Sampling(*map(all_rows, (0, TEMPERATURE, TOP_K, TOP_P, REPETITION_PENALTY)))
             return continued(text, all_rows(MAX_NEW_TOKENS), sampling)
 
         @tf.function(autograph=False, input_signature=[text_spec()])
@@ -74,19 +74,25 @@ def _continued_function(continuation):
 
 def _generate_function(continued, max_seq_length):
     """Makes the signature that takes the numbers of a request."""
-    numbers = {"max_new_tokens": tf.int32, "seed": tf.int32} | dict.fromkeys(
-        ("temperature", "top_p", "repetition_penalty"), tf.float32
-    )
+    numbers = {
+        "max_new_tokens": tf.int32,
+        "seed": tf.int32,
+        "temperature": tf.float32,
+        "top_k": tf.int32,
+        "top_p": tf.float32,
+        "repetition_penalty": tf.float32,
+    }
 
     @tf.function(
         autograph=False,
         input_signature=[text_spec(), *(tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items())],
     )
-    def generate(text, max_new_tokens, seed, temperature, top_p, repetition_penalty):
+    def generate(text, max_new_tokens, seed, temperature, top_k, top_p, repetition_penalty):
         is_inside = (
             (max_new_tokens >= 0)
             & (temperature >= 0.0)
             & (temperature <= 100.0)
+            & (top_k >= 0)
             & (top_p > 0.0)
             & (top_p <= 1.0)
             & (repetition_penalty > 0.0)
@@ -95,13 +101,13 @@ def _generate_function(continued, max_seq_length):
         check = tf.debugging.Assert(
             tf.reduce_all(is_inside),
             [
-                "expected max_new_tokens of 0 or more, temperature from 0 to 100, 0 < top_p <= 1, and "
-                "0 < repetition_penalty <= 100"
+                "expected max_new_tokens of 0 or more, temperature from 0 to 100, top_k of 0 or more, 0 < top_p <= 1, "
+                "and 0 < repetition_penalty <= 100"
             ],
         )
         with tf.control_dependencies([check]):
             max_new_tokens = tf.minimum(max_new_tokens, max_seq_length)
-        return continued(text, max_new_tokens, Sampling(seed, temperature, top_p, repetition_penalty))
+        return continued(text, max_new_tokens, Sampling(seed, temperature, top_k, top_p, repetition_penalty))
 
     return generate
 
@@ -113,6 +119,7 @@ def _examples(tokenizer):
         "max_new_tokens": [MAX_NEW_TOKENS],
         "seed": [0],
         "temperature": [TEMPERATURE],
+        "top_k": [TOP_K],
         "top_p": [TOP_P],
         "repetition_penalty": [REPETITION_PENALTY],
     }

@@ -117,12 +117,12 @@ class TextStream:
 
     def _make_functions(self, length):
         options = self._options
-        continuation = Continuation(self._model, self._tokenizer, length, options.top_k)
-        values = options.temperature, options.top_p, options.repetition_penalty
+        continuation = Continuation(self._model, self._tokenizer, length)
+        numbers = float(options.temperature), options.top_k, float(options.top_p), float(options.repetition_penalty)
 
         @tf.function(autograph=False)
         def advance(state, lengths, limits, last_place, seed):
-            sampling = Sampling(seed, *(tf.constant([value], tf.float32) for value in values))
+            sampling = Sampling(seed, *(tf.constant([number]) for number in numbers))
             return continuation.advance(state, lengths, limits, last_place, sampling)
 
         return continuation, advance

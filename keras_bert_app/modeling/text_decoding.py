@@ -252,12 +252,12 @@ def _next_pieces(logits, place, options, seeds):
     return ops.cast(ops.argmax(logits + backend.gumbel_noise(seeds, place, logits.shape[-1]), axis=-1), "int32")
 
 
-def filtered(logits: Any, top_k: int, top_p: Any, temperature: Any = 1.0) -> Any:
+def filtered(logits: Any, top_k: Any, top_p: Any, temperature: Any = 1.0) -> Any:
     """Makes the pieces impossible that a draw must not take.
 
     Args:
         logits: float32 [B, V].
-        top_k: int. The top_k most probable pieces stay possible. 0: all pieces.
+        top_k: int, or int32 [B, 1] with a float32 top_p. The top_k most probable pieces stay possible. 0: all pieces.
         top_p: float, or float32 [B, 1]. Only the most probable pieces stay, as few as have this probability together
             (Holtzman et al. 2020, section 3.1). 1: all of them.
         temperature: float, or float32 [B, 1]. Divides the logits for these probabilities, but not in the result.
@@ -266,12 +266,17 @@ def filtered(logits: Any, top_k: int, top_p: Any, temperature: Any = 1.0) -> Any
         float32 [B, V].
     """
     ops = keras.ops
-    if 0 < top_k < logits.shape[-1]:
+    num_pieces = logits.shape[-1]
+    if isinstance(top_k, int) and 0 < top_k < num_pieces:
         lowest = ops.top_k(logits, top_k)[0][:, -1:]
         logits = ops.where(logits < lowest, IMPOSSIBLE, logits)
     if isinstance(top_p, float) and top_p >= 1.0:
         return logits
     ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
+    if not isinstance(top_k, int):  # the rows have different numbers
+        last = ops.where(top_k > 0, ops.minimum(top_k, num_pieces), num_pieces) - 1
+        lowest = ops.take_along_axis(ordered, last, axis=-1)
+        logits, ordered = (ops.where(values < lowest, IMPOSSIBLE, values) for values in (logits, ordered))
     shares = ops.softmax(ordered / temperature)
     # A piece is kept if the pieces that are more probable have less than top_p together.
     is_kept = ops.cumsum(shares, axis=-1) - shares < top_p

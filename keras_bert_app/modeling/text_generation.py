@@ -20,18 +20,18 @@ class Sampling(NamedTuple):
     Attributes:
         seed: int32 [B]. The seed of the draws. The same seed and prompt give the same text, whatever the other rows.
         temperature: float32 [B]. Divides the logits before a draw. 0: the most probable piece.
+        top_k: int32 [B]. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
         top_p: float32 [B]. A draw takes one of the most probable pieces, as few as have this probability together
             (Holtzman et al. 2020, section 3.1). 1: one of all pieces.
         repetition_penalty: float32 [B]. Divides the positive logits of the row's pieces so far, and multiplies the
             negative ones (Keskar et al. 2019, CTRL, section 4.1). 1: no penalty.
-        top_k: int. A draw takes one of the top_k most probable pieces. 0: one of all pieces.
     """
 
     seed: Any
     temperature: Any
+    top_k: Any
     top_p: Any
     repetition_penalty: Any
-    top_k: int = 0
 
 
 class Generation(NamedTuple):
@@ -129,8 +129,8 @@ def next_pieces(logits, ids, place, sampling: Sampling):
     has_occurred = backend.has_occurred(ids, num_pieces)
     logits = ops.where(has_occurred, ops.where(logits > 0, logits / penalty, logits * penalty), logits)
     temperature = ops.expand_dims(sampling.temperature, 1)
-    top_p, divisor = ops.expand_dims(sampling.top_p, 1), ops.maximum(temperature, 1e-3)
-    logits = filtered(logits, sampling.top_k, top_p, divisor)
+    top_k, top_p = ops.expand_dims(sampling.top_k, 1), ops.expand_dims(sampling.top_p, 1)
+    logits = filtered(logits, top_k, top_p, ops.maximum(temperature, 1e-3))
     # A draw by softmax(logits / temperature). At temperature 0 it is the most probable piece.
     noise = backend.gumbel_noise(sampling.seed, place, num_pieces)
     return ops.cast(ops.argmax(logits + temperature * noise, axis=-1), "int32")

@@ -69,8 +69,8 @@ def signatures(exported):
     return saved_models.load(str(directory / "gpt")).signatures
 
 
-def generate(signatures, texts, max_new_tokens, temperature=0.0, seed=0, top_p=1.0, penalty=1.1):
-    rows, numbers = len(texts), {"max_new_tokens": max_new_tokens, "seed": seed}
+def generate(signatures, texts, max_new_tokens, temperature=0.0, seed=0, top_k=0, top_p=1.0, penalty=1.1):
+    rows, numbers = len(texts), {"max_new_tokens": max_new_tokens, "seed": seed, "top_k": top_k}
     arguments = {name: tf.constant(np.broadcast_to(value, [rows]), tf.int32) for name, value in numbers.items()}
     numbers = {"temperature": temperature, "top_p": top_p, "repetition_penalty": penalty}
     arguments |= {name: tf.constant(np.broadcast_to(value, [rows]), tf.float32) for name, value in numbers.items()}
@@ -106,13 +106,13 @@ def test_a_long_prompt_loses_its_beginning_and_says_so(signatures):
 
 
 def test_the_answer_to_a_text_does_not_depend_on_the_other_texts_of_the_batch(signatures):
-    texts, numbers = ["a b", "d e f g h a b c", "c"], ([9, 12, 3], [1.5, 1.0, 2.0], [3, 4, 5])
+    texts, numbers = ["a b", "d e f g h a b c", "c"], ([9, 12, 3], [1.5, 1.0, 2.0], [3, 4, 5], [0, 2, 1])
     together, _ = generate(signatures, texts, *numbers, top_p=0.9)
     alone = [
         generate(signatures, [text], *([each[row]] for each in numbers), top_p=0.9)[0][0]
         for row, text in enumerate(texts)
     ]
-    assert together == alone
+    assert together == alone and together[2] == expected_continuation("c", 3)  # its top_k is 1
 
 
 def test_log_likelihoods_are_sums_over_the_pieces_of_a_text(signatures):
@@ -133,6 +133,7 @@ def test_numbers_outside_of_their_range_are_refused(signatures):
     for numbers in (
         {"temperature": -1.0},
         {"temperature": np.inf},
+        {"top_k": -1},
         {"top_p": 0.0},
         {"penalty": 0.0},
         {"max_new_tokens": -1},

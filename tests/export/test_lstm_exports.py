@@ -54,8 +54,8 @@ def test_the_export_of_one_direction_continues_and_scores_texts(tmp_path):
             logits[[*TOKENIZER.never_written, *range(TOKENIZER.vocab_size, len(logits))]] = -1e9
             ids.append(int(logits.argmax()))
         expected.append([TOKENIZER.vocabulary[piece] for piece in ids[start:] if piece != TOKENIZER.sep_id])
-    numbers = {"max_new_tokens": 6, "seed": 0}, {"temperature": 0.0, "top_p": 1.0, "repetition_penalty": 1.0}
-    arguments = {name: tf.fill([3], value) for each in numbers for name, value in each.items()}
+    numbers = {"max_new_tokens": 6, "seed": 0, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+    arguments = {name: tf.fill([3], value) for name, value in numbers.items()}
     found = signatures["generate"](text=tf.constant(texts), **arguments)["continuation"].numpy()
     assert [text.decode().replace(" ", "") for text in found] == ["".join(each).replace("##", "") for each in expected]
     assert sum(map(len, expected)) > 6

@@ -71,7 +71,7 @@ def continuation(model, length):
 def continued(model, prompt, length, seed=None, **sampling):
     """The rows of a continuation, which is greedy unless the sampling says otherwise."""
     rows = len(prompt)
-    values = {"temperature": 0.0, "top_p": 1.0, "repetition_penalty": 1.0} | sampling
+    values = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0} | sampling
     values = {name: tf.fill([rows], value) for name, value in values.items()}
     prompt_lengths = tf.constant((prompt > 0).sum(axis=1), tf.int32)
     seed = tf.range(rows) if seed is None else tf.constant(seed, tf.int32)
@@ -218,7 +218,8 @@ def test_draws_follow_the_probabilities_with_temperature_top_k_and_top_p():
     rows, logits = 20_000, tf.math.log(tf.constant([0.05, 0.5, 0.2, 0.15, 0.1]))
 
     def shares(temperature=1.0, top_p=1.0, top_k=0):
-        sampling = Sampling(tf.range(rows), *(tf.fill([rows], value) for value in (temperature, top_p, 1.0)), top_k)
+        values = (temperature, top_k, top_p, 1.0)
+        sampling = Sampling(tf.range(rows), *(tf.fill([rows], value) for value in values))
         ids = tf.zeros([rows, 3], tf.int32)
         drawn = text_generation.next_pieces(tf.tile(logits[None], [rows, 1]), ids, tf.constant(7), sampling)
         return np.bincount(drawn.numpy(), minlength=5) / rows
@@ -227,6 +228,7 @@ def test_draws_follow_the_probabilities_with_temperature_top_k_and_top_p():
     squares = np.array([0.05, 0.5, 0.2, 0.15, 0.1]) ** 2
     np.testing.assert_allclose(shares(temperature=0.5), squares / squares.sum(), atol=0.015)
     np.testing.assert_allclose(shares(top_k=2), [0, 5 / 7, 2 / 7, 0, 0], atol=0.015)
+    np.testing.assert_allclose(shares(top_k=9), shares(), atol=0)
     np.testing.assert_allclose(shares(top_p=0.65), [0, 5 / 7, 2 / 7, 0, 0], atol=0.015)
     np.testing.assert_array_equal(shares(temperature=0.0), [0, 1, 0, 0, 0])
 
