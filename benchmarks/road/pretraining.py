@@ -12,6 +12,10 @@ from keras_bert_app.files import read_json
 from pipelines import storage
 
 _GERMAN = "german.txt"  # the vocabulary of CoVe's translations
+# Trials of learn_vectors double their passes until one takes this many times as long as a single pass. A smaller
+# difference could be chance.
+_CLEARLY_LONGER = 1.5
+_MOST_PASSES = 10_000
 
 
 def prepare(input_files: str, vocab_file: str, directory: str) -> tuple[str, str]:
@@ -114,13 +118,18 @@ def run(verb: str, given: dict[str, Any], minutes: float) -> dict:
 
 
 def _learn_vectors(given, minutes):
-    """Learns vectors. Runs of one pass and of two passes give the time of a pass."""
-    seconds = {}
-    for epochs in (1, 2, 0):
-        if not epochs:
-            of_a_pass = max(seconds[2] - seconds[1], 1e-3)
-            epochs = max(1, 1 + int((60 * minutes - seconds[1]) / of_a_pass))
-        started = time.monotonic()
-        own_commands.run("learn_vectors", epochs=epochs, **given)
-        seconds[epochs] = time.monotonic() - started
-    return {"minutes": seconds[epochs] / 60, "epochs": epochs}
+    """Learns vectors. A run of one pass and a clearly longer run give the time of a pass."""
+    _timed(given, 1)  # this run fills the file cache, so its time says nothing about the next ones
+    one, trial = _timed(given, 1), 2
+    while (longer := _timed(given, trial)) < _CLEARLY_LONGER * one and trial < _MOST_PASSES:
+        trial *= 2
+    of_a_pass = max((longer - one) / (trial - 1), 60 * minutes / _MOST_PASSES)
+    epochs = max(1, 1 + int((60 * minutes - one) / of_a_pass))
+    return {"minutes": _timed(given, epochs) / 60, "epochs": epochs}
+
+
+def _timed(given, epochs):
+    """Learns vectors in some passes over the text, and returns the seconds of the command."""
+    started = time.monotonic()
+    own_commands.run("learn_vectors", epochs=epochs, **given)
+    return time.monotonic() - started

@@ -52,6 +52,22 @@ def test_a_random_start_trains_the_whole_model_from_the_first_step():
     assert (few["max_train_examples"], few["gradual_unfreezing"], few["mlm_tuning_steps"]) == (320, 2, 20)
 
 
+def test_word_vectors_take_the_passes_that_fit_although_start_ups_differ(monkeypatch):
+    clock, passes, start_ups = [0.0], [], iter([30.0, 5.0, 4.2, 5.3])  # the first one is cold
+
+    def learn(verb, epochs, **given):
+        passes.append(epochs)
+        clock[0] += next(start_ups, 5.0) + 0.5 * epochs
+
+    monkeypatch.setattr(pretraining.own_commands, "run", learn)
+    monkeypatch.setattr(pretraining.time, "monotonic", lambda: clock[0])
+    done = pretraining.run("learn_vectors", {}, 2.0)
+    assert passes[:6] == [1, 1, 2, 4, 8, passes[-1]] and done["epochs"] == passes[-1]
+    assert done["minutes"] == pytest.approx(2.0, rel=0.1)
+    monkeypatch.setattr(pretraining.time, "monotonic", lambda: 0.0)  # a clock without a difference
+    assert pretraining.run("learn_vectors", {}, 2.0)["epochs"] <= 10_001
+
+
 def test_the_corpus_of_another_text_is_refused(tmp_path):
     (tmp_path / "text.json").write_text('{"input_files": "a.txt"}', encoding="utf-8")
     with pytest.raises(UserError, match="--input_files=b.txt: .* has the corpus of a.txt; give another --output_dir"):
