@@ -26,9 +26,10 @@ from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from benchmarks.finetuning.row_runs import run_row
 from benchmarks.road import pretraining, road_table
-from benchmarks.road.road_tasks import CURVES, PRETRAINED, TASKS, flags_of, rows
+from benchmarks.road.road_tasks import CURVES, PRETRAINED, TASKS, check_files, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, VOCAB_SIZE, configurations, num_parameters, write_configurations
 from keras_bert_app.cli.common import app
+from keras_bert_app.config.training_config import PRECISIONS
 from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
 from pipelines.wordpiece.vocabulary import load_vocabulary
@@ -47,7 +48,7 @@ _EXAMPLES = flags.DEFINE_integer(
     lower_bound=0,
 )
 _STATIONS = flags.DEFINE_list("stations", list(STATIONS), "Stations to walk, in this order.")
-_PRECISION = flags.DEFINE_string("precision", "auto", "Compute type of fine-tuning.")
+_PRECISION = flags.DEFINE_enum("precision", PRECISIONS[0], PRECISIONS, "Compute type of fine-tuning.")
 
 
 def main(arguments):
@@ -63,6 +64,7 @@ def main(arguments):
             f"--vocab_file={_VOCAB.value}: has {len(load_vocabulary(_VOCAB.value)):,} pieces, expected {VOCAB_SIZE:,}; "
             "leave the flag out, and a vocabulary is learned from the text"
         )
+    check_files(tasks_dir, _STATIONS.value)
     models_dir = _at("models")
     storage.make_directories(models_dir)
     configs = write_configurations(_SIZE.value, _at())

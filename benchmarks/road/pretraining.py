@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from benchmarks.common import own_commands
+from benchmarks.road.road_tasks import TRANSLATION
 from benchmarks.road.stations import STATIONS, VOCAB_SIZE
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
@@ -81,10 +82,8 @@ def command(
     if station.verb == "pretrain":
         return station.verb, {"recipe": "small_budget", "corpus_dir": corpus, **shared}
     return station.verb, {
-        "task": "translation",
-        "data_dir": os.path.join(tasks_dir, "multi30k"),
-        "source": "en",
-        "target": "de",
+        **TRANSLATION,
+        "data_dir": os.path.join(tasks_dir, TRANSLATION["data_dir"]),
         "encoder_layers": 0,
         "num_beams": 1,  # the search of the evaluations is part of the minutes
         "target_vocab_file": os.path.join(models_dir, _GERMAN),

@@ -2,10 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.road.stations import STATIONS, Station
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
 
 PRETRAINED, RANDOM = "pre-trained", "random"
 _BATCH_SIZE = 32
@@ -54,6 +57,8 @@ TASKS = {
         {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_seq_length": 256},
     ),
 }
+# CoVe pre-trains on it. The directory is relative to the folder of the tasks.
+TRANSLATION = {"task": "translation", "data_dir": "multi30k", "source": "en", "target": "de"}
 # The curves over few labels (Howard and Ruder 2018, figure 3). Their last point is the task sst-2.
 FEW_LABELS = {
     f"sst-2-{number}": RoadTask(f"SST-2, accuracy, {number:,} examples", number, epochs, _SST)
@@ -79,6 +84,33 @@ def rows(stations: list[str]) -> list[str]:
         if name in CURVES
         for start in (PRETRAINED, RANDOM)
     ]
+
+
+def check_files(tasks_dir: str, stations: Sequence[str]) -> None:
+    """Checks that the files of all tasks are there, so that no run ends for lack of one.
+
+    Args:
+        tasks_dir: folder of the tasks.
+        stations: keys of STATIONS. Only CoVe reads TRANSLATION.
+
+    Raises:
+        UserError: a file is missing.
+    """
+    with app.quiet_start():
+        from keras_bert_app.tasks import registry
+    wanted = [task.flags for task in TASKS.values()]
+    wanted += [TRANSLATION] * any(STATIONS[name].verb == "finetune" for name in stations)
+    for flags in wanted:
+        data_dir = os.path.join(tasks_dir, flags["data_dir"])
+        for source in {flags.get("source", ""), flags.get("target", "")}:
+            task = registry.find(flags["task"]).bound(FinetuningConfig(task=flags["task"], source=source))
+            try:
+                for split in ("train", "dev"):
+                    task.path(data_dir, split)
+            except UserError as error:
+                # The advice behind the semicolon is about flags that this program lacks.
+                missing = str(error).removeprefix("--data_dir=").partition("; ")[0]
+                raise UserError(f"--tasks_dir={tasks_dir}: {missing}; give the folder of all tasks") from None
 
 
 def flags_of(

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from benchmarks.road import pretraining, road_table
-from benchmarks.road.road_tasks import CURVES, FEW_LABELS, RANDOM, TASKS, flags_of, rows
+from benchmarks.road.road_tasks import CURVES, FEW_LABELS, RANDOM, TASKS, check_files, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
@@ -66,6 +66,24 @@ def test_word_vectors_take_the_passes_that_fit_although_start_ups_differ(monkeyp
     assert done["minutes"] == pytest.approx(2.0, rel=0.1)
     monkeypatch.setattr(pretraining.time, "monotonic", lambda: 0.0)  # a clock without a difference
     assert pretraining.run("learn_vectors", {}, 2.0)["epochs"] <= 10_001
+
+
+def test_a_missing_file_is_named_before_any_training(tmp_path):
+    names = [("conll2003", "txt"), ("glue/SST-2", "tsv"), ("glue/STS-B", "tsv")]
+    for directory, ending in names:
+        (tmp_path / directory).mkdir(parents=True)
+        for split in ("train", "dev"):
+            (tmp_path / directory / f"{split}.{ending}").touch()
+    with pytest.raises(UserError, match=r"^--tasks_dir=.*: .*20newsgroups-bydate: task newsgroups expects train.jsonl"):
+        check_files(str(tmp_path), ["BERT"])
+    (tmp_path / "20newsgroups-bydate").mkdir()
+    (tmp_path / "20newsgroups-bydate" / "train.jsonl").touch()
+    check_files(str(tmp_path), ["BERT"])
+    (tmp_path / "multi30k").mkdir()
+    for name in ("train.en", "val.en", "val.de"):
+        (tmp_path / "multi30k" / name).touch()
+    with pytest.raises(UserError, match=r"multi30k: task translation expects train.de "):
+        check_files(str(tmp_path), ["BERT", "CoVe"])
 
 
 def test_the_corpus_of_another_text_is_refused(tmp_path):
