@@ -8,12 +8,14 @@ of BERT. All have one vocabulary of 8,000 pieces without case. TASKS has the fol
 multi30k (for CoVe) and the extracted 20newsgroups-bydate in their official layouts.
 
 Each station is fine-tuned in the way of its paper, and beside it the same model from random weights, of which no layer
-is frozen. One half of dev chooses the weights, and the table reports the other half. Learning rates were not searched.
+is frozen. CoNLL-2003 and 20 Newsgroups are reported on their test sets, and dev chooses the weights. The test labels of
+GLUE are not public, so one half of dev chooses the weights there, and the table reports the other half. Learning rates
+were not searched.
 The encoders have no dropout in either training. word2vec and fastText take as many passes over the text as fit into the
 minutes. CoVe learns from the captions of multi30k, not from TEXT.
 
 OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
-does not run again. With 10 minutes and --size=5m, all rows take an estimated 6 hours on two cores with AVX2.
+does not run again. With 10 minutes and --size=5m, all rows take an estimated 7 hours on two cores with AVX2.
 """
 
 import json
@@ -120,7 +122,7 @@ def _write(results, done):
     if mixed:
         shares = {task: results[f"{mixed[0]}:{task}:{PRETRAINED}"]["layer_shares"] for task in TASKS}
         lines += ["", *road_table.mixes(shares)]
-    heading = f"The road to BERT: {_MINUTES.value:g} minutes each\nhalf of dev, 95 % intervals in table.md"
+    heading = f"The road to BERT: {_MINUTES.value:g} minutes each\n95 % intervals in table.md"
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))
     if has_curves:

@@ -25,6 +25,7 @@ def test_each_row_of_a_station_is_a_command_that_its_task_accepts(name):
     config = configurations("5m")[STATIONS[name].config]
     for row in found:
         given = flags_of(row, "models", "tasks", CONFIGS, "vocab.txt", 1)
+        assert os.path.dirname(given.get("test_file", "")) == ("" if "glue" in given["data_dir"] else given["data_dir"])
         has_weights = given.get("init_checkpoint") and not given["random_init"]
         assert (not has_weights and "init_vectors" not in given) == row.endswith(RANDOM)
         run = {flag: value for flag, value in given.items() if flag not in OF_THE_COMMAND}
@@ -74,10 +75,14 @@ def test_a_missing_file_is_named_before_any_training(tmp_path):
         (tmp_path / directory).mkdir(parents=True)
         for split in ("train", "dev"):
             (tmp_path / directory / f"{split}.{ending}").touch()
+    with pytest.raises(UserError, match=r"there is no file .*conll2003/test.txt; give the folder"):
+        check_files(str(tmp_path), ["BERT"])
+    (tmp_path / "conll2003" / "test.txt").touch()
     with pytest.raises(UserError, match=r"^--tasks_dir=.*: .*20newsgroups-bydate: task newsgroups expects train.jsonl"):
         check_files(str(tmp_path), ["BERT"])
     (tmp_path / "20newsgroups-bydate").mkdir()
-    (tmp_path / "20newsgroups-bydate" / "train.jsonl").touch()
+    for name in ("train.jsonl", "test.jsonl"):
+        (tmp_path / "20newsgroups-bydate" / name).touch()
     check_files(str(tmp_path), ["BERT"])
     (tmp_path / "multi30k").mkdir()
     for name in ("train.en", "val.en", "val.de"):
