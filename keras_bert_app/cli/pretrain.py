@@ -32,7 +32,7 @@ from keras_bert_app.config.lstm_config import LSTM_SIZES
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.recipes import load_recipe, recipe_names, run_values
+from keras_bert_app.recipes import load_recipe, model_values, recipe_names, run_values
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal.durations import duration
 from keras_bert_app.terminal.progress import LiveLine, shown_while
@@ -205,8 +205,6 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
     its values.
     """
     name = _CONFIG.value or (recipe.CONFIG if recipe and not wanted.get("init_checkpoint") else "")
-    changes = recipe.MODEL if recipe else {}
-    changes = changes | _given_for_model()
     if initial_config and not name:
         num_pieces = len(parse_vocabulary(vocabulary)[0])
         if num_pieces > initial_config.vocab_size:
@@ -214,18 +212,20 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
                 f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries, but --init_checkpoint="
                 f"{wanted['init_checkpoint']} has {initial_config.vocab_size:,} rows; convert --vocab_file adds rows"
             )
-        return initial_config.replace(**changes)
+        return initial_config.replace(**_changes(recipe, initial_config.architecture))
     earlier = existing.config()[0] if existing.is_started else None
     vocab_size = earlier.vocab_size if earlier else None
     if vocabulary is not None:
         vocab_size = len(parse_vocabulary(vocabulary)[0])
     if not name:
-        return earlier.replace(**changes) if earlier else None
+        return earlier.replace(**_changes(recipe, earlier.architecture)) if earlier else None
     if name in SIZES or name in LSTM_SIZES:
+        changes = _changes(recipe, "lstm_lm" if name in LSTM_SIZES else "bert")
         return BertConfig.of_size(name, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
     if "." not in os.path.basename(name) and not storage.exists(name):
         BertConfig.of_size(name)  # the error names the nearest size
-    config = BertConfig.from_json_file(name, print).replace(**changes)
+    config = BertConfig.from_json_file(name, print)
+    config = config.replace(**_changes(recipe, config.architecture))
     # A table may have more rows than the vocabulary has entries. With fewer rows, ids would read out of bounds.
     if vocab_size is not None and vocab_size > config.vocab_size:
         raise UserError(
@@ -233,6 +233,11 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
             f"vocab_size {config.vocab_size:,}; raise vocab_size in that file"
         )
     return config
+
+
+def _changes(recipe, architecture):
+    """The values of the model's keys that the recipe or the flags give."""
+    return model_values(recipe, architecture) | _given_for_model()
 
 
 def _check_same_arithmetic(config, source, init_checkpoint):

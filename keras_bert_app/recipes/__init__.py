@@ -35,6 +35,19 @@ def load_recipe(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
+def model_values(recipe: ModuleType | None, architecture: str) -> dict[str, Any]:
+    """The values of a recipe for the keys of a model. Dropout rates of a recipe are for Transformers.
+
+    Args:
+        recipe: module of a recipe, or None.
+        architecture: BertConfig.architecture of the model.
+    """
+    values = dict(recipe.MODEL) if recipe else {}
+    if architecture == "lstm_lm":
+        values = {name: value for name, value in values.items() if not name.endswith("dropout_prob")}
+    return values
+
+
 def run_values(recipe: ModuleType | None, given: Mapping[str, Any], is_resumed: bool = False) -> dict[str, Any]:
     """The values of a command's options: those of its recipe, overridden by the flags of the user.
 

@@ -18,6 +18,13 @@ def test_a_recipe_names_its_command_and_cost_and_fits_its_model(name):
     assert run.num_warmup_steps < run.num_train_steps
 
 
+def test_an_lstm_keeps_its_dropout_in_the_recipe_without_dropout():
+    recipe, awd = recipes.load_recipe("small_budget"), BertConfig.of_size("awd_lstm")
+    changed = awd.replace(**recipes.model_values(recipe, awd.architecture))
+    assert (changed.hidden_dropout_prob, changed.input_dropout_prob) == (0.2, 0.65)  # as in the paper
+    assert recipes.model_values(recipe, "gpt") == recipe.MODEL
+
+
 def test_given_steps_replace_the_shares_in_the_recipe_for_few_minutes():
     recipe = recipes.load_recipe("small_budget")
     assert not {"num_warmup_steps", "length_ramp_steps"} & recipe.RUN.keys()
