@@ -32,7 +32,8 @@ class Encoded:
         token_ids: int32 [S].
         spans: int32 [W, 2]. The tokens of each word, the end exclusive. Each word has at least one token. The words of
             a segment B follow the words of segment A.
-        states: float32 [L + 1, S, H].
+        states: float32 [L + 1, S, H]. Some LSTMs have layers of different widths. H is then the largest one, and the
+            vectors of the other layers end with zeros.
         attention: float32 [L, N, S, S] or None. Rows attend to columns. None without with_attention.
     """
 
@@ -201,7 +202,8 @@ def _encode_batch(subject, rows, with_attention):
     length = rounded(lengths.max(), subject.config.max_position_embeddings)
     batch = make_batch(features, range(len(rows)), len(rows), length)
     outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in INPUTS})
-    states = np.stack([outputs["embedding_output"], *outputs["encoder_outputs"]], axis=1)
+    states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+    states = np.stack([_widened(layer, subject.config.widest_state) for layer in states], axis=1)
     attention = np.stack(outputs["attention_scores"], axis=1) if with_attention else [None] * len(rows)
     for (number, row), size, ids, state, scores in zip(
         rows, lengths, batch["input_word_ids"], states, attention, strict=True
@@ -213,6 +215,11 @@ def _encode_batch(subject, rows, with_attention):
             state[:, :size],
             None if scores is None else scores[:, :, :size, :size],
         )
+
+
+def _widened(states, width):
+    """float32 [B, S, width]. Zeros at the end change no cosine, no distance and no linear map."""
+    return np.pad(states, [(0, 0), (0, 0), (0, width - states.shape[-1])])
 
 
 def _spans(row):

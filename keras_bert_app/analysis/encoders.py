@@ -76,11 +76,6 @@ def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> S
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; put the model's vocab.txt next to its weights")
     refuse_columns(weights.config, weights.origin)
-    if not weights.config.has_equal_layers:
-        raise UserError(
-            f"{weights.origin}: its LSTM layers have different widths, and analyses compare layers of one width; give "
-            "an LSTM with projections (--config=elmo), a gpt or a bert"
-        )
     model = load.build_model(weights)
     return Subject(
         name_of(path),

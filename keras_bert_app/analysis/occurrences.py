@@ -183,7 +183,7 @@ def vectors(subject: Subject, corpus: Corpus, seed: int, log: Callable[[str], No
     for word, places in corpus.places.items():
         for number, (sentence, at) in enumerate(places):
             occurrences_by_sentence.setdefault(int(sentence), []).append((word, number, at))
-    shape = (subject.config.num_hidden_layers + 1, subject.config.hidden_size)
+    shape = (subject.config.num_hidden_layers + 1, subject.config.widest_state)
     word_vectors = {
         word: np.zeros((shape[0], len(places), shape[1]), np.float32) for word, places in corpus.places.items()
     }

@@ -33,7 +33,7 @@ def word_vectors(subject: Subject, words_of: list[Sequence[str]], log: Callable[
         tempfile.TemporaryFile(),
         np.float16,
         "w+",
-        shape=(config.num_hidden_layers + 1, int(ends[-1]), config.hidden_size),
+        shape=(config.num_hidden_layers + 1, int(ends[-1]), config.widest_state),
     )
     for sentence in reported(
         encoded_sentences.encode(subject, words_of), len(words_of), f"sentences through {subject.name}", log

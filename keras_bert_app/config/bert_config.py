@@ -271,6 +271,11 @@ class BertConfig:
         return True
 
     @property
+    def widest_state(self) -> int:
+        """The largest width of the states of a layer: hidden_size, but more for some layers of LSTMs."""
+        return self.hidden_size
+
+    @property
     def has_tied_table(self) -> bool:
         """Whether the output layer of a language model multiplies with the table of pieces."""
         return self.tie_word_embeddings

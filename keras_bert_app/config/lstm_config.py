@@ -200,6 +200,11 @@ class LstmConfig(BertConfig):
     def has_equal_layers(self) -> bool:
         return self.has_projection or self.num_hidden_layers == 1 or self.intermediate_size == self.direction_size
 
+    @property
+    def widest_state(self) -> int:
+        sizes = [self.output_size(layer) for layer in range(self.num_hidden_layers)]
+        return self.num_directions * max(self.direction_size, *sizes)
+
     @classmethod
     def of_size(cls, size: str, **overrides: Any) -> "LstmConfig":
         """The configuration of a size of LSTM_SIZES.

@@ -81,7 +81,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     layers = checked_layers(options.layers, subject.config.num_hidden_layers)
     rows, num_cut = _read(subject, options)
     num_tokens = sum(row_length(row.pieces) for row in rows)
-    num_values = num_tokens * len(layers) * subject.config.hidden_size
+    num_values = num_tokens * len(layers) * subject.config.widest_state
     if num_values > _MOST_VALUES:
         raise UserError(
             f"{options.input_file}: its vectors of {len(layers)} layers would be {num_values * 4 / 1e9:.1f} GB in "
@@ -101,6 +101,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         "In features.npz the tokens of text i are vectors[row_splits[i]:row_splits[i + 1]].",
         "mean cosine: the mean over all pairs of tokens. Near 1, all vectors point in nearly the same direction, and "
         "cosines say little.",
+        *["The vectors of narrower layers end with zeros."] * (not subject.config.has_equal_layers),
     ]
     files = {
         "features.npz": file.getvalue(),

@@ -71,7 +71,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         "senses",
         f"Senses of {', '.join(words)} in {options.input_file}",
         tables,
-        [*_remarks(options, trained), *_verdicts(words, scores, other_scores, trained), *corpus.remarks],
+        [*_remarks(subject, options, trained), *_verdicts(words, scores, other_scores, trained), *corpus.remarks],
         _files(f"{subject.name} encoder", corpus, described, similarity, trained, others),
         _values(scores, other_scores, trained, similarity),
     )
@@ -110,11 +110,16 @@ def _files(name, corpus, described, similarity, trained, others):
     }
 
 
-def _remarks(options, trained):
+def _remarks(subject, options, trained):
+    layer_0 = (
+        "all vectors of a word are equal, so it shows no senses, and its score of documents is chance."
+        if subject.config.architecture == "lstm_lm"
+        else "the vectors of a word differ only by position, so its clusters show positions, not senses."
+    )
     return [
         f"Each silhouette is the best of 2 to {sense_scores.MOST_CLUSTERS} clusters of "
-        f"{sense_scores.FEWEST_OF_CLUSTER} vectors or more. At layer 0 the vectors of a word differ only by "
-        "position, so its clusters show positions, not senses. Do not read the silhouette without the other score.",
+        f"{sense_scores.FEWEST_OF_CLUSTER} vectors or more. At layer 0 {layer_0} Do not read the silhouette without "
+        "the other score.",
         "same document: how often the nearest vector from another sentence comes from the same document. Only "
         "occurrences whose document has the word in another sentence count. Equal sentences count as one. The interval "
         "covers 95 % and comes from documents that are drawn again with replacement.",
