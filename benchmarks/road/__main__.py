@@ -9,7 +9,8 @@ multi30k (for CoVe) and the extracted 20newsgroups-bydate in their official layo
 
 Each station is fine-tuned in the way of its paper, and beside it the same model from random weights, of which no layer
 is frozen. CoNLL-2003 and 20 Newsgroups are reported on their test sets, and dev chooses the weights. The test labels of
-GLUE are not public, so one half of dev chooses the weights there, and the table reports the other half.
+GLUE are not public, so one half of dev chooses the weights there, and the table reports the other half. The mix of
+ELMo's layers is learned with three seeds.
 
 Learning rates were not searched here. Pre-training of BERT and GPT has the rate of the recipe small_budget, which was
 chosen for narrow BERTs. That of the LSTMs has the rate of a short trial of awd_lstm_tiny (docs/lstm.md). BERT and GPT
@@ -18,7 +19,7 @@ and fastText take as many passes over the text as fit into the minutes. CoVe lea
 from TEXT.
 
 OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
-does not run again. With 10 minutes and --size=5m, all rows take an estimated 7 hours on two cores with AVX2.
+does not run again. With 10 minutes and --size=5m, all rows take an estimated 8 hours on two cores with AVX2.
 """
 
 import json
@@ -31,7 +32,7 @@ from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from benchmarks.finetuning.row_runs import run_row
 from benchmarks.road import pretraining, road_table
-from benchmarks.road.road_tasks import CURVES, PRETRAINED, TASKS, check_files, flags_of, rows
+from benchmarks.road.road_tasks import CURVES, check_files, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, VOCAB_SIZE, configurations, num_parameters, write_configurations
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.training_config import PRECISIONS
@@ -123,8 +124,7 @@ def _write(results, done):
         lines += ["", *road_table.few_labels(results, names)]
     mixed = [name for name in names if STATIONS[name].has_mix]
     if mixed:
-        shares = {task: results[f"{mixed[0]}:{task}:{PRETRAINED}"]["layer_shares"] for task in TASKS}
-        lines += ["", *road_table.mixes(shares)]
+        lines += ["", *road_table.mixes(results, mixed[0])]
     heading = f"The road to BERT: {_MINUTES.value:g} minutes each\n95 % intervals in table.md"
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.road.road_tasks import CURVE, CURVES, PRETRAINED, RANDOM, TASKS
+from benchmarks.common.resumable import spread
+from benchmarks.road.road_tasks import CURVE, CURVES, MIX_RUNS, PRETRAINED, RANDOM, TASKS, mix_rows
 from benchmarks.road.stations import STATIONS
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.drawing.figures import picture
@@ -58,17 +59,22 @@ def few_labels(results: Mapping[str, dict], names: Sequence[str]) -> Iterator[st
             yield f"| {name}, {start} | {' | '.join(cells)} |"
 
 
-def mixes(shares: Mapping[str, Sequence[float]]) -> Iterator[str]:
+def mixes(results: Mapping[str, dict], name: str) -> Iterator[str]:
     """Yields the table of the layers that the mix of each task prefers, in Markdown.
 
     Args:
-        shares: dict task -> share of each layer, the embeddings first.
+        results: dict row -> content of results.json.
+        name: the station with the mix.
     """
-    num_layers = len(next(iter(shares.values())))
-    yield f"| ELMo's mix on | embeddings | {' | '.join(f'layer {number}' for number in range(1, num_layers))} |"
+    num_layers = len(results[mix_rows(name, next(iter(TASKS)))[0]]["layer_shares"])
+    layers = " | ".join(f"layer {number}" for number in range(1, num_layers))
+    yield f"| {name}'s mix; mean (lowest to highest) of {MIX_RUNS} seeds | embeddings | {layers} |"
     yield "|---" * (num_layers + 1) + "|"
-    for task, values in shares.items():
-        yield f"| {TASKS[task].title.split(',')[0]} | {' | '.join(f'{value:.3f}' for value in values)} |"
+    for task in TASKS:
+        title = TASKS[task].title.split(",")[0]
+        for start, own in ((PRETRAINED, mix_rows(name, task)), (RANDOM, [f"{name}:{task}:{RANDOM}"])):
+            shares = zip(*(results[row]["layer_shares"] for row in own), strict=True)
+            yield f"| {title}, {start} | {' | '.join(spread(values, '.3f') for values in shares)} |"
 
 
 def draw(results: Mapping[str, dict], names: Sequence[str], heading: str) -> bytes:

@@ -11,6 +11,7 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 
 PRETRAINED, RANDOM = "pre-trained", "random"
+MIX_RUNS = 3  # runs with different seeds, for the spread of a mix of layers
 _BATCH_SIZE = 32
 _LM_TUNING_STEPS = 200  # of ULMFiT on the training texts of the task
 
@@ -82,19 +83,31 @@ CURVES = ("ULMFiT", "GPT", "BERT")
 
 
 def rows(stations: list[str]) -> list[str]:
-    """The rows STATION:TASK:START of all runs.
+    """The rows STATION:TASK:START of all runs. Further runs of the row of a mix are STATION:TASK:START:2 and so on.
 
     Args:
         stations: keys of STATIONS.
     """
     found = [f"{name}:{task}:{start}" for task in TASKS for name in stations for start in (PRETRAINED, RANDOM)]
-    return found + [
+    found += [
         f"{name}:{task}:{start}"
         for task in FEW_LABELS
         for name in stations
         if name in CURVES
         for start in (PRETRAINED, RANDOM)
     ]
+    mixed = [name for name in stations if STATIONS[name].has_mix]
+    return found + [row for task in TASKS for name in mixed for row in mix_rows(name, task)[1:]]
+
+
+def mix_rows(name: str, task: str) -> list[str]:
+    """The rows of the runs of a mix, each with its own seed.
+
+    Args:
+        name: key of STATIONS.
+        task: key of TASKS.
+    """
+    return [f"{name}:{task}:{PRETRAINED}" + f":{number}" * (number > 1) for number in range(1, MIX_RUNS + 1)]
 
 
 def check_files(tasks_dir: str, stations: Sequence[str]) -> None:
@@ -138,15 +151,15 @@ def flags_of(
     """The flags of a row's finetune command, without its work directory.
 
     Args:
-        row: STATION:TASK:START.
+        row: one of `rows`.
         models_dir: folder of the pre-trained models.
         tasks_dir: folder of the tasks.
         configs: result of write_configurations.
         vocab_file: the vocabulary.
-        seed: seed of the run.
+        seed: seed of the first run of a row.
         most_examples: most training examples; 0 for as many as the task has.
     """
-    name, task_name, start = row.split(":")
+    name, task_name, start, *number = row.split(":")
     station, task = STATIONS[name], {**TASKS, **FEW_LABELS}[task_name]
     num_examples = min(task.num_examples, most_examples or task.num_examples)
     given = {
@@ -154,7 +167,7 @@ def flags_of(
         "global_batch_size": _BATCH_SIZE,
         "max_train_examples": num_examples,
         "num_train_epochs": float(task.num_epochs),
-        "seed": seed,
+        "seed": seed + int(*number or [1]) - 1,
         **task.flags,
         **{name: os.path.join(tasks_dir, task.flags[name]) for name in ("data_dir", "test_file") if name in task.flags},
         **station.finetuning,

@@ -135,6 +135,12 @@ class FinetuningConfig(RerankOptions):
     mix_layer_norm: bool = field(
         False, "Give the vectors of each layer the mean 0 and the variance 1 before --layers=scalar_mix mixes them."
     )
+    mix_rate_factor: float = field(
+        1.0,
+        "Factor of the learning rate for the shares of --layers=scalar_mix. A short run hardly moves them with 1.",
+        minimum=0.0,
+        most=1000.0,
+    )
     tag_layer: str = field(
         "softmax",
         "Output layer of a tagging task: softmax decides each tag by itself; crf also learns which tags follow each "
@@ -281,7 +287,7 @@ class FinetuningConfig(RerankOptions):
         "unknown_vectors": ("init_vectors", ()),
         "token_vector_size": ("bilstm_units", ()),
         "states_at": ("bilstm_units", ()),
-        "mix_layer_norm": ("layers", ("scalar_mix",)),
+        **dict.fromkeys(("mix_layer_norm", "mix_rate_factor"), ("layers", ("scalar_mix",))),
     }
 
     def __post_init__(self):

@@ -191,6 +191,8 @@ class TrainingConfig:
     # Pairs of options that set the same thing, in steps or as a share of the run. The user sets at most one of a pair.
     SHARES = {"num_warmup_steps": "warmup_share"}
 
+    mix_rate_factor = 1.0  # only a fine-tuning has a mix of layers
+
     # Option -> (another option, the values of that option with which it has an effect). (): all but the default.
     ONLY_WITH = {
         "decay_power": ("learning_rate_schedule", ("polynomial",)),

@@ -16,10 +16,11 @@ SPLITS = ("train", "dev", "test")
 TEXT_TO_TEXT = "text_to_text"  # the kind of tasks whose answers are texts
 SIMILARITY = "similarity"  # the kind of tasks whose answers are vectors
 RERANK = "rerank"  # the kind of tasks whose answers are rankings of documents
-# Fields that describe the layers under an output layer, and what they learn besides the labels.
+# Fields that describe the layers under an output layer, how fast these learn, and what they learn besides the labels.
 HEAD_FIELDS = (
     "layers",
     "mix_layer_norm",
+    "mix_rate_factor",
     "bilstm_units",
     "token_vector_size",
     "states_at",

@@ -21,13 +21,14 @@ OF_THE_COMMAND = ("config", "vocab_file", "random_init")  # flags of finetune th
 @pytest.mark.parametrize("name", NAMES)
 def test_each_row_of_a_station_is_a_command_that_its_task_accepts(name):
     found = rows([name])
-    assert len(found) == 2 * len(TASKS) + 2 * len(FEW_LABELS) * (name in CURVES)
+    assert len(found) == (2 + 2 * STATIONS[name].has_mix) * len(TASKS) + 2 * len(FEW_LABELS) * (name in CURVES)
     config = configurations("5m")[STATIONS[name].config]
     for row in found:
         given = flags_of(row, "models", "tasks", CONFIGS, "vocab.txt", 1)
         assert os.path.dirname(given.get("test_file", "")) == ("" if "glue" in given["data_dir"] else given["data_dir"])
         has_weights = given.get("init_checkpoint") and not given["random_init"]
         assert (not has_weights and "init_vectors" not in given) == row.endswith(RANDOM)
+        assert given["seed"] == int(row[-1] if row[-1].isdigit() else 1)
         run = {flag: value for flag, value in given.items() if flag not in OF_THE_COMMAND}
         if not has_weights:
             run["init_checkpoint"] = ""
@@ -111,6 +112,7 @@ def test_the_tables_and_pictures_have_every_station():
         row: {
             "reported": {"score": 0.5 + number / 1000, "interval": [0.4, 0.7]},
             "baseline": {"score": 0.3, "what": "a guess"},
+            "layer_shares": [0.4, 0.3, 0.3],
         }
         for number, row in enumerate(rows(NAMES))
     }
@@ -120,7 +122,13 @@ def test_the_tables_and_pictures_have_every_station():
     assert "| word2vec (Mikolov et al. 2013) | 0.5000 (0.4000 to 0.7000); random 0.5010" in lines[2]
     lines = list(road_table.few_labels(results, NAMES))
     assert [line.split("|")[1].strip() for line in lines[2::2]] == [f"{name}, pre-trained" for name in CURVES]
-    (_, _, line) = road_table.mixes({"sts-b": [0.2, 0.3, 0.5]})
-    assert line == "| STS-B | 0.200 | 0.300 | 0.500 |"
+    for number, row in enumerate(row for row in results if row.startswith("ELMo:sts-b:")):
+        results[row]["layer_shares"] = [0.2 + number / 100, 0.3, 0.5 - number / 100]
+    lines = [line for line in road_table.mixes(results, "ELMo") if line.startswith("| STS-B")]
+    # The random start has number 1, the further seeds have 2 and 3.
+    assert lines == [
+        "| STS-B, pre-trained | 0.217 (0.200 to 0.230) | 0.300 (0.300 to 0.300) | 0.483 (0.470 to 0.500) |",
+        "| STS-B, random | 0.210 | 0.300 | 0.490 |",
+    ]
     for image in (road_table.draw(results, NAMES, "x"), road_table.draw_few_labels(results, NAMES, "x")):
         assert image.startswith(b"\x89PNG")

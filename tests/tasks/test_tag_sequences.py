@@ -89,6 +89,7 @@ def test_a_run_learns_beside_a_frozen_language_model_and_answers_again(started, 
     assert (
         head.items() >= {"token_vector_size": 6, "states_at": "both", "has_layer_norm": True, "has_crf": True}.items()
     )
+    assert {"scalar_mix/scores", "output_mix/scores"} <= set(after)  # optimizers.choice knows them by these paths
     assert len(figures["layer_shares"]) == len(figures["output_layer_shares"]) == 3
     for name in ("transitions", "first_tags", "last_tags"):
         assert np.abs(after[f"crf/{name}"]).max() > 1e-3

@@ -11,6 +11,8 @@ from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay, Lamb
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 
+_MIX = re.compile("(?:^|/)(?:scalar_mix|output_mix)/scores$")  # the shares of task_model.ScalarMix
+
 
 def make_optimizer(run: TrainingConfig, variables: Mapping[str, tf.Variable], num_hidden_layers: int) -> Optimizer:
     """Makes the optimizer that a run names. Call this function in the strategy's scope.
@@ -27,7 +29,7 @@ def make_optimizer(run: TrainingConfig, variables: Mapping[str, tf.Variable], nu
 
 
 def _make_optimizer(run, variables, num_hidden_layers):
-    factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
+    factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay, run.mix_rate_factor)
     # Most runs train with AdamW, and load no other optimizer.
     if run.optimizer == "adafactor":
         from keras_bert_app.training.optimizers.adafactor import Adafactor
@@ -50,18 +52,27 @@ def _make_optimizer(run, variables, num_hidden_layers):
     )
 
 
-def learning_rate_factors(paths: Iterable[str], num_hidden_layers: int, layer_decay: float) -> dict[str, float]:
+def learning_rate_factors(
+    paths: Iterable[str], num_hidden_layers: int, layer_decay: float, mix_rate_factor: float = 1.0
+) -> dict[str, float]:
     """The factor of the learning rate for each variable, as dict path -> factor.
 
-    The factor of the heads is 1. The factor of each layer is layer_decay times the factor of the layer above. Howard
-    and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A) use such a layer-wise decay.
+    The factor of the heads is 1, but the shares of a mix of layers have mix_rate_factor. The factor of each layer is
+    layer_decay times the factor of the layer above. Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A)
+    use such a layer-wise decay.
 
     Args:
         paths: paths of the variables.
         num_hidden_layers: number of the encoder's layers.
         layer_decay: factor for each layer.
+        mix_rate_factor: factor for the shares of a mix.
     """
-    return {path: layer_decay ** (num_hidden_layers + 1 - depth(path, num_hidden_layers)) for path in paths}
+    return {
+        path: mix_rate_factor
+        if _MIX.search(path)
+        else layer_decay ** (num_hidden_layers + 1 - depth(path, num_hidden_layers))
+        for path in paths
+    }
 
 
 def depth(path: str, num_hidden_layers: int) -> int:

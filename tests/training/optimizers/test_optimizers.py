@@ -314,6 +314,8 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
         "encoder/embeddings/word_embeddings",
     ]
     assert list(choice.learning_rate_factors(paths, 2, 0.5).values()) == [1.0, 1.0, 0.5, 0.25, 0.125]
+    mixes = ["scalar_mix/scores", "output_mix/scores", "scalar_mix/gamma", "encoder/layer_1/output/kernel"]
+    assert list(choice.learning_rate_factors(mixes, 2, 0.5, 20.0).values()) == [20.0, 20.0, 1.0, 0.5]
     # The masked-LM head's own output table belongs to the head.
     assert choice.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
