@@ -112,7 +112,7 @@ def _files(name, corpus, described, similarity, trained, others):
 
 def _remarks(subject, options, trained):
     layer_0 = (
-        "all vectors of a word are equal, so it shows no senses, and its score of documents is chance."
+        "all vectors of a word are equal, so it shows no senses, and its score of documents means nothing."
         if subject.config.architecture == "lstm_lm"
         else "the vectors of a word differ only by position, so its clusters show positions, not senses."
     )
