@@ -62,8 +62,8 @@ LAYERS = [
     {
         "keras_bert_app.modeling": (
             "architectures attention backend carried_states character_vectors crf cross_attention embeddings encoder "
-            "execution gpt_encoder gru heads keras_contract language_model layers lstm lstm_encoder lstm_language_model "
-            "mask_scores pretrainer rnn_decoder task_head task_model task_models token_features "
+            "execution gpt_encoder gru heads keras_contract language_model layers lstm lstm_encoder "
+            "lstm_language_model mask_scores pretrainer rnn_decoder task_head task_model task_models token_features "
             "text_decoding text_generation text_to_text_model token_vectors transformer_decoder "
             "vector_model"
         ),

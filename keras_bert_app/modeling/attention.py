@@ -143,7 +143,10 @@ class SelfAttention(Configured, keras.layers.Layer):
         query, key, value = self._query_key_value(x, ops.zeros_like(x[:, None, :, :1]), None, execution)
         axis = 2 if execution.is_heads_first else 1
         places = ops.arange(keys.shape[axis], dtype="int32")
-        keys, values = (backend.with_place(old, new, place, axis) for old, new in ((keys, key), (values, value)))
+        keys, values = (
+            backend.with_place(old, new, place, axis, execution.compiles_all)
+            for old, new in ((keys, key), (values, value))
+        )
         context, _ = attend_from_one_place(query, keys, values, places > place, execution)
         # One place has the same order of numbers in both layouts.
         return ops.reshape(context, (-1, 1, self.width)), keys, values

@@ -167,18 +167,24 @@ def while_loop(condition: Callable, body: Callable, state: tuple) -> tuple:
     return tf.while_loop(condition, body_of_shapes, state, shape_invariants=shapes)
 
 
-def with_place(values: Any, new: Any, place: Any, axis: int) -> Any:
+def with_place(values: Any, new: Any, place: Any, axis: int, is_for_xla: bool = False) -> Any:
     """Writes one place of an axis. In a loop this changes the memory of `values`, which then is not copied.
+
+    XLA cannot compile the op that does so, because it needs a place that is known before.
 
     Args:
         values: [..., T, ...], with T places on the axis. T and the sizes after it are static.
         new: [..., 1, ...]. What the place gets.
         place: int32 scalar.
         axis: int. The number of the axis, from 0.
+        is_for_xla: bool. Whether XLA compiles the loop.
 
     Returns:
         The shape of values.
     """
+    if is_for_xla:
+        is_here = tf.range(values.shape[axis]) == place
+        return tf.where(tf.reshape(is_here, [-1] + [1] * (len(values.shape) - 1 - axis)), new, values)
     length, width = values.shape[axis], math.prod(values.shape[axis + 1 :])
     # TensorFlow writes a slice of two axes faster than one of four.
     written = tf.raw_ops.TensorStridedSliceUpdate(

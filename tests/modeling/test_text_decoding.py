@@ -39,8 +39,9 @@ def test_one_place_of_an_axis_is_written(axis):
     for place in range(values.shape[axis]):
         expected = np.array(values)
         np.moveaxis(expected, axis, 0)[place] = new.take(0, axis=axis)
-        written = tf.function(backend.with_place, autograph=False)(values, new, tf.constant(place), axis)
-        np.testing.assert_array_equal(written, expected)
+        for is_for_xla in (False, True):
+            write = tf.function(backend.with_place, autograph=False, jit_compile=is_for_xla)
+            np.testing.assert_array_equal(write(values, new, tf.constant(place), axis, is_for_xla), expected)
 
 
 def step_of(tables, num_beams):
