@@ -102,9 +102,9 @@ FINETUNE = GroupedFlags(
         _group(
             "text_to_text",
             "translation and other tasks whose answers are texts",
-            "source target target_vocab_file decoder attention context decoder_layers decoder_init shared_weights "
-            "max_target_length label_smoothing batch_tokens teacher_forcing teacher_forcing_schedule num_beams "
-            "length_penalty temperature top_k top_p",
+            "source target target_vocab_file decoder recurrent_encoder attention context decoder_layers decoder_init "
+            "shared_weights max_target_length label_smoothing batch_tokens teacher_forcing teacher_forcing_schedule "
+            "num_beams length_penalty temperature top_k top_p",
         ),
         _group(
             "similarity",
