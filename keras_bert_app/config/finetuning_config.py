@@ -155,6 +155,9 @@ class FinetuningConfig(RerankOptions):
         choices=CONTEXT_VECTORS,
     )
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
+    encoder_dropout: float = field(
+        -1.0, "Dropout of the encoder's states and attention while it is trained; -1: that of the model.", below=1.0
+    )
     encoder_layers: int = field(
         -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
     )

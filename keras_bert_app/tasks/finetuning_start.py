@@ -291,7 +291,7 @@ def _head(existing, data, run, tokenizer, context_units, model_config):
     if run.vector_loss == "simcse" and not model_config.has_dropout:
         raise UserError(
             "--vector_loss=simcse: a text differs from itself by dropout alone, and this model trains without dropout; "
-            "give a model with hidden_dropout_prob above 0, or a table with pairs, scores or labels"
+            "give --encoder_dropout=0.1, or a table with pairs, scores or labels"
         )
     num_layers = model_config.num_hidden_layers
     if isinstance(head, VectorHead) and run.freeze_layers in (-1, num_layers):

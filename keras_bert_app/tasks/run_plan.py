@@ -133,15 +133,26 @@ def _plan(directories, wanted, num_seeds, source):
         weights, lines, units = initial_weights.read(source.init_checkpoint, num_layers, settings["task"], choice)
         loaded = (weights, lines) if source.takes_weights else None
         _check_token_vectors(weights.config, loaded, "--random_init")
-        return Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded, units)
+        model_config = _with_dropout(weights.config, settings)
+        return Plan(*common, settings, source, num_seeds, model_config, weights.vocabulary, loaded, units)
     if source.model_config is None:
         raise UserError(
             "--init_checkpoint is missing; give a pre-trained model, or give --config and --vocab_file to train from "
             "scratch"
         )
-    model_config = _with_lowest_layers(source.model_config, num_layers)
+    model_config = _with_dropout(_with_lowest_layers(source.model_config, num_layers), settings)
     _check_token_vectors(model_config, None, "--config")
     return Plan(*common, settings, source, num_seeds, model_config, source.vocabulary)
+
+
+def _with_dropout(model_config, settings):
+    """The configuration with the dropout of --encoder_dropout."""
+    rate = settings.get("encoder_dropout", -1.0)
+    if rate < 0.0:
+        return model_config
+    if model_config.architecture == "lstm_lm":
+        raise UserError(f"--encoder_dropout={rate}: an LSTM has dropouts of its own; leave it out")
+    return model_config.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
 
 
 def _check_token_vectors(model_config, loaded, flag):

@@ -101,7 +101,9 @@ def test_a_head_that_no_other_library_knows_is_kept_if_the_task_and_the_head_are
     wanted = {"data_dir": table_dir, "num_train_steps": 2, "pooling": "mean", "layers": "scalar_mix", "bilstm_units": 5}
     launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
     wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1}
-    ours, output = at_start(tmp_path / "same", {**wanted, "classifier_dropout": 0.3})
+    ours, output = at_start(tmp_path / "same", {**wanted, "classifier_dropout": 0.3, "encoder_dropout": 0.25})
+    stored = json.loads((tmp_path / "same" / "config.json").read_text())
+    assert stored["hidden_dropout_prob"] == stored["attention_probs_dropout_prob"] == 0.25 != CONFIG.hidden_dropout_prob
     assert "from scratch" not in output and "left out" not in output
     theirs = weights_of(checkpoints.best_checkpoints(str(tmp_path / "first"))[-1])
     assert ours.keys() == theirs.keys() and all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())

@@ -78,8 +78,9 @@ FINETUNE = GroupedFlags(
             "what_learns",
             "the head, the layers that are trained, and learning from a teacher",
             "pooling layers mix_layer_norm mix_rate_factor bilstm_units token_vector_size states_at context_vectors "
-            "classifier_dropout encoder_layers freeze_layers reinit_layers gradual_unfreezing consistency_weight "
-            "language_model_weight teacher unlabelled_files distillation_weight distillation_temperature",
+            "classifier_dropout encoder_dropout encoder_layers freeze_layers reinit_layers gradual_unfreezing "
+            "consistency_weight language_model_weight teacher unlabelled_files distillation_weight "
+            "distillation_temperature",
         ),
         _group(
             "schedule",

@@ -42,7 +42,7 @@ _NAMES = {
     "adam_beta1": ("adam_beta_1",),
     "adam_beta2": ("adam_beta_2",),
     "max_grad_norm": ("clip_norm",),
-    "dropout": ("hidden_dropout_prob", "classifier_dropout"),
+    "dropout": ("hidden_dropout_prob", "encoder_dropout"),
     "logging_steps": ("log_steps",),
     "save_steps": ("save_checkpoints_steps",),
     "save_total_limit": ("keep_checkpoints",),

@@ -96,7 +96,7 @@ def test_a_model_or_pooling_that_cannot_learn_is_refused(tmp_path, pretrained):
     with pytest.raises(UserError, match="--freeze_layers=-1: would train nothing"):
         launched(tmp_path / "two", {**wanted, "freeze_layers": -1})
     without = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    with pytest.raises(UserError, match="--vector_loss=simcse: a text differs from itself by dropout alone"):
+    with pytest.raises(UserError, match="--vector_loss=simcse: .* by dropout alone, .* give --encoder_dropout=0.1, or"):
         run_on(tmp_path / "three", data, without, task="similarity", max_seq_length=16, pooling="mean")
 
 
