@@ -55,6 +55,7 @@ _SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of the trained rows.
 _EPOCHS = flags.DEFINE_float("num_train_epochs", 2.0, "Epochs of the rows supervised, matryoshka and peer.")
 _RATE = flags.DEFINE_float("learning_rate", 2e-5, "Rate of all trained rows but simcse.")
 _SIMCSE_RATE = flags.DEFINE_float("simcse_learning_rate", 3e-5, "Rate of the row simcse.")
+_SIMCSE_DROPOUT = flags.DEFINE_float("simcse_dropout", -1.0, "Dropout of the row simcse; -1: that of the model.")
 _PYTHON = flags.DEFINE_string("peer_python", "", "Interpreter with sentence-transformers, for the row peer.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/sts", "Where runs and tables go.")
 
@@ -100,7 +101,8 @@ def _training():
 
 
 def _simcse():
-    return {"learning_rate": _SIMCSE_RATE.value, **_SIMCSE}
+    dropout = {"encoder_dropout": _SIMCSE_DROPOUT.value} if _SIMCSE_DROPOUT.value >= 0 else {}
+    return {"learning_rate": _SIMCSE_RATE.value, **_SIMCSE, **dropout}
 
 
 def reported_pairs(data_dir: str) -> tuple[list, list]:
