@@ -1,7 +1,10 @@
-"""What the examples share: commands, settings of a directory, the likeliest symbols at a [MASK], and differences."""
+"""What the examples share: commands, checks, articles, the likeliest symbols at a [MASK], and differences."""
 
+import glob
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 
@@ -9,16 +12,63 @@ import numpy as np
 import scipy.stats
 from absl import app, flags
 
+from keras_bert_app import UserError
+from pipelines import DataError
+
+# wikiextractor writes the title again as the first line of the text, which is left out here.
+_ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n[^\n]*\n(.*?)</doc>', re.DOTALL)
+
 
 def run(command, **flags):
-    """Runs a command of the package, such as run("learn_vocab", vocab_file="codes.txt")."""
+    """Runs a command of the package, such as run("learn_vocab", vocab_file="codes.txt").
+
+    A command that fails prints the reason. The program then ends with the exit code of the command.
+    """
     arguments = [f"--{name}={value}" for name, value in flags.items()]
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments], check=True)
+    code = subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]).returncode
+    if code:
+        sys.exit(code if code > 0 else f"{command} was ended by signal {-code}; the same command continues")
 
 
 def run_with_flags(main, *names):
-    """Runs main(output_dir, ...) with the values of these flags."""
-    app.run(lambda _: main(flags.FLAGS.output_dir, **{name: getattr(flags.FLAGS, name) for name in names}))
+    """Runs main(output_dir, ...) with the values of these flags. A mistake of the user ends it with one line."""
+
+    def started(_):
+        try:
+            main(flags.FLAGS.output_dir, **{name: getattr(flags.FLAGS, name) for name in names})
+        except (UserError, DataError) as error:
+            sys.exit(str(error))
+        except OSError as error:
+            sys.exit(
+                f"{error.filename or 'a file'}: {error.strerror or error}; give a path that can be read or written"
+            )
+
+    app.run(started)
+
+
+def need_files(*paths):
+    """Ends the program if a file or a folder is missing. Call it before the training."""
+    for path in paths:
+        if not os.path.exists(path):
+            sys.exit(f"{path}: no such file or folder; the README of the example names the files that it reads")
+
+
+def read_articles(wiki):
+    """[(title, text)] of the files that wikiextractor wrote."""
+    paths, found = sorted(glob.glob(wiki)), []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            found += _ARTICLE.findall(file.read())
+    if not found:
+        sys.exit(f"--wiki={wiki}: {len(paths)} files, no article in them; expected <doc ...> of wikiextractor")
+    return found
+
+
+def sample(mentions, most):
+    """At most so many of the mentions, drawn at random. Ends the program if there are fewer than a quarter of them."""
+    if len(mentions) < max(1, most // 4):
+        sys.exit(f"--wiki has {len(mentions):,} mentions to hide, expected {most // 4:,} or more; give more files")
+    return random.Random(0).sample(mentions, min(most, len(mentions)))
 
 
 def small_pretraining(steps):

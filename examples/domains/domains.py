@@ -9,10 +9,11 @@ task, with train.txt, dev.txt and test.txt in CoNLL columns.
 
 import json
 import os
+import sys
 
 from absl import flags
 
-from examples.common import difference, keep_settings, run, run_with_flags, spread
+from examples.common import difference, keep_settings, need_files, run, run_with_flags, spread
 from keras_bert_app import BertConfig, finetune
 
 KINDS = (
@@ -27,13 +28,16 @@ FINETUNING = {"num_train_epochs": 3, "bias_correction": True, "learning_rate": 1
 def main(
     directory, init_checkpoint, input_files, text_field, general_files, ner_dir, steps=1000, num_seeds=3, num_words=1000
 ):
+    tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
+    if not tasks:
+        sys.exit(f"--ner_dir={ner_dir}: has no folder with train.txt; give a folder with a folder for each task")
+    need_files(*(f"{ner_dir}/{task}/{part}.txt" for task in tasks for part in ("dev", "test")))
     text, general = {"input_files": input_files, "text_field": text_field}, {"input_files": general_files}
     settings = {"init_checkpoint": init_checkpoint, "ner_dir": ner_dir, "steps": steps, "num_words": num_words}
     keep_settings(directory, general_files=general_files, **text, **settings)
     with_words = with_new_words(directory, init_checkpoint, text, num_words)
     starts = {KINDS[1]: (init_checkpoint, general), KINDS[2]: (init_checkpoint, text), KINDS[3]: (with_words, text)}
     objective = sentence_objective(init_checkpoint)
-    tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
     results = {task: {kind: [] for kind in KINDS} for task in tasks}
     for seed in range(1, num_seeds + 1):
         for number, kind in enumerate(KINDS):
@@ -114,9 +118,9 @@ if __name__ == "__main__":
     flags.DEFINE_string("text_field", "text", "The field of JSON lines with the text.")
     flags.DEFINE_string("general_files", None, "General text, for comparison.", required=True)
     flags.DEFINE_string("ner_dir", None, "Folder with a folder for each task of named entities.", required=True)
-    flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    flags.DEFINE_integer("num_words", 1000, "New words.")
+    flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
+    flags.DEFINE_integer("num_words", 1000, "New words.", lower_bound=1)
     run_with_flags(
         main,
         "init_checkpoint",

@@ -1,25 +1,17 @@
 """Entities of an encyclopedia: titles of articles, where texts mention them, and vectors of the graph of mentions."""
 
-import glob
 import html
 import re
 
 import numpy as np
 
-_ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n(.*?)</doc>', re.DOTALL)
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
 _LONGEST, _FEWEST = 5, 5  # most words of a title; fewest words of a line that is no heading
 
 
-def read_articles(wiki):
-    """[(title, lines)] of the files of wikiextractor, without headings."""
-    found = []
-    for path in sorted(glob.glob(wiki)):
-        with open(path, encoding="utf-8") as file:
-            for title, text in _ARTICLE.findall(file.read()):
-                lines = [html.unescape(line) for line in text.splitlines()]
-                found.append((html.unescape(title), [line for line in lines if len(_WORD.findall(line)) >= _FEWEST]))
-    return found
+def lines_of(text):
+    """The lines of an article, without headings."""
+    return [line for line in html.unescape(text).splitlines() if len(_WORD.findall(line)) >= _FEWEST]
 
 
 def mentions(text, names):

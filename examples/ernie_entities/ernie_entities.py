@@ -6,15 +6,15 @@ The files of --wiki are what wikiextractor writes. SEMEVAL has train.tsv and tes
 example relations).
 """
 
+import html
 import json
 import os
-import random
 
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
-from examples.ernie_entities.entities import graph, read_articles, transe
+from examples.common import keep_settings, read_articles, run, run_with_flags, sample, small_pretraining, spread
+from examples.ernie_entities.entities import graph, lines_of, transe
 from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
 from examples.relations.relations import macro_f1, read
 from keras_bert_app import FinetunedRun, finetune, load_pretrained
@@ -33,14 +33,14 @@ KINDS = {
 
 def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini"):
     keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size)
-    articles = read_articles(wiki)
+    articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
     training = [article for number, article in enumerate(articles) if number % 20]
     held_out = articles[::20]
     entities, edges = graph(training)
     print(f"{len(entities):,} entities, {len(edges):,} mentions in articles, {len(training):,} articles")
     writer = Writer(directory, training, entities)
-    write_inputs(directory, writer, training, entities, edges, semeval_dir)
     hidden = drawn_mentions(held_out, writer, num_mentions)
+    write_inputs(directory, writer, training, entities, edges, semeval_dir)
     scores = {kind: {"words": [], "relations": []} for kind in KINDS}
     for number, (kind, (has_entities, vectors)) in enumerate(KINDS.items()):
         for seed in range(1, num_seeds + 1):
@@ -106,7 +106,7 @@ def drawn_mentions(held_out, writer, most):
                 places = range(start - first, end - first + 1)
                 found.append((symbols[first : first + _LENGTH - 2], places))
     found = [(symbols, places) for symbols, places in found if places[-1] < len(symbols)]
-    return random.Random(0).sample(found, min(most, len(found)))
+    return sample(found, most)
 
 
 def pretrain(directory, workdir, has_entities, vectors, size, steps, seed):
@@ -174,6 +174,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/ernie_entities", "Where texts, models and results go.")
     flags.DEFINE_string("wiki", None, "Pattern of the files of articles.", required=True)
     flags.DEFINE_string("semeval_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     run_with_flags(main, "wiki", "semeval_dir", "steps", "num_seeds")

@@ -17,13 +17,12 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
+from examples.common import keep_settings, need_files, read_articles, run, run_with_flags, small_pretraining, spread
 from examples.ernie_masking.hidden_titles import (
     LONGEST,
     constant,
     drawn_mentions,
     intervals,
-    read_articles,
     right_shares,
 )
 from keras_bert_app import finetune, load_pretrained
@@ -38,12 +37,13 @@ def main(
     directory, wiki, sentiment_dir, entities_dir, words_file="", steps=4000, num_seeds=3, num_mentions=2000, size="mini"
 ):
     keep_settings(directory, wiki=wiki, words_file=words_file, steps=steps, size=size, sentiment_dir=sentiment_dir)
+    need_files(*(f"{entities_dir}/{part}.txt" for part in ("train", "dev")))
+    sentiment_dir = without_overlap(directory, sentiment_dir)
     articles = read_articles(wiki)
     held_out, training = articles[::10], [article for number, article in enumerate(articles) if number % 10]
     titles = {title for title, _ in articles if _CHINESE.fullmatch(title)}
-    write_inputs(directory, training, titles, words_file)
     mentions = drawn_mentions(held_out, training, titles, num_mentions)
-    sentiment_dir = without_overlap(directory, sentiment_dir)
+    write_inputs(directory, training, titles, words_file)
     scores, right = {kind: collections.defaultdict(list) for kind in KINDS}, {kind: [] for kind in KINDS}
     for number, kind in enumerate(KINDS):
         for seed in range(1, num_seeds + 1):
@@ -169,6 +169,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("sentiment_dir", None, "Folder of ChnSentiCorp.", required=True)
     flags.DEFINE_string("entities_dir", None, "Folder of the sentences with entities.", required=True)
     flags.DEFINE_string("words_file", "", "Words, one a line; by default those of jieba.")
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     run_with_flags(main, "wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds")

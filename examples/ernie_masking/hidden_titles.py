@@ -1,24 +1,12 @@
 """Titles of an encyclopedia in its articles: where they are hidden, and how many of them are filled in."""
 
 import collections
-import glob
-import random
-import re
 
 import numpy as np
 
+from examples.common import sample
+
 LONGEST = 10  # characters of a title
-# wikiextractor writes the title again as the first line of the text, which is left out here.
-_ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n[^\n]*\n(.*?)</doc>', re.DOTALL)
-
-
-def read_articles(wiki):
-    """[(title, text)] of the files."""
-    found = []
-    for path in sorted(glob.glob(wiki)):
-        with open(path, encoding="utf-8") as file:
-            found += _ARTICLE.findall(file.read())
-    return found
 
 
 def occurrences(text, names):
@@ -47,7 +35,7 @@ def drawn_mentions(held_out, training, titles, most):
                 before, after = line[max(0, start - 50) : start], line[start + len(name) :][:50]
                 if counts[name] >= 5 and name != own_title and name not in before + after:
                     found.append((number, before, name, after))
-    drawn = random.Random(0).sample(found, min(most, len(found)))
+    drawn = sample(found, most)
     names, numbers = {name for _, _, name, _ in drawn}, {number for number, *_ in drawn}
     print(f"{len(drawn):,} hidden titles, {len(names):,} different ones, in {len(numbers):,} articles")
     return drawn

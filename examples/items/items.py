@@ -13,9 +13,9 @@ import pathlib
 import sys
 
 import numpy as np
-from absl import app, flags
+from absl import flags
 
-from examples.common import likeliest, run
+from examples.common import likeliest, run, run_with_flags
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -35,7 +35,7 @@ def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
     scores["Markov chain"] = [metrics(users, markov(users))]
     scores["BERT4Rec here"], chosen = [], []
     for seed in range(1, num_seeds + 1):
-        workdir = pretrain(directory, seed, steps, steps // num_checkpoints)
+        workdir = pretrain(directory, seed, steps, max(steps // num_checkpoints, 1))
         checkpoints = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
         # The film before the last one chooses the checkpoint; the last one is scored once.
         before_last = [films[:-1] for films in users]
@@ -151,7 +151,6 @@ def report(directory, scores, chosen):
 if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/items", "Where texts, runs and results go.")
     flags.DEFINE_string("data_file", "", "Ratings as recbole has them; by default MovieLens-100k of that package.")
-    flags.DEFINE_integer("steps", 3000, "Training steps of a run.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs.")
-    values = flags.FLAGS
-    app.run(lambda _: main(values.output_dir, values.data_file, steps=values.steps, num_seeds=values.num_seeds))
+    flags.DEFINE_integer("steps", 3000, "Training steps of a run.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs.", lower_bound=1)
+    run_with_flags(main, "data_file", "steps", "num_seeds")

@@ -14,7 +14,7 @@ import os
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, run, run_with_flags, small_pretraining, spread
+from examples.common import keep_settings, need_files, run, run_with_flags, small_pretraining, spread
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
@@ -25,15 +25,16 @@ KINDS = {"English only": None, "both, exponent 1": 1.0, "both, exponent 0.7": 0.
 def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=4000, num_seeds=3, size="mini"):
     texts = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir}
     keep_settings(directory, steps=steps, size=size, **texts)
+    files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
+    need_files(*(f"{tagging_dir}/en_ewt-ud-{part}.conllu" for part in ("train", "dev")), *files)
+    texts = [paragraphs(path) for path in parallel]
     vocab_file = f"{directory}/vocab.txt"
     if not os.path.exists(vocab_file):
         inputs = f"{english},{chinese}"
         run("learn_vocab", input_files=inputs, vocab_file=vocab_file, vocab_size=12_000, do_lower_case=False)
-    for language, files in (("en", english), ("zh", chinese)):
+    for language, inputs in (("en", english), ("zh", chinese)):
         if not os.path.exists(f"{directory}/{language}/manifest.json"):
-            run("prepare_corpus", input_files=files, output_dir=f"{directory}/{language}")
-    files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
-    texts = [paragraphs(path) for path in parallel]
+            run("prepare_corpus", input_files=inputs, output_dir=f"{directory}/{language}")
     results = {}
     for number, (kind, exponent) in enumerate(KINDS.items()):
         results[kind] = {"accuracy": [], "agreement": []}
@@ -121,6 +122,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("tagging_dir", None, "Folder of the English treebank.", required=True)
     flags.DEFINE_list("treebanks", None, "Treebanks that are scored.", required=True)
     flags.DEFINE_list("parallel", None, "Files of translated paragraphs, the English one first.", required=True)
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
+    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     run_with_flags(main, "english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds")

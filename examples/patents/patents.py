@@ -157,7 +157,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/patents", "Where runs and results go.")
     flags.DEFINE_string("data_dir", None, "Folder with the files reut2-*.sgm.", required=True)
     flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
-    flags.DEFINE_integer("num_seeds", 3, "Runs.")
+    flags.DEFINE_integer("num_seeds", 3, "Runs.", lower_bound=1)
     flags.DEFINE_integer("max_seq_length", 256, "Tokens of a document that the model reads.")
     flags.DEFINE_float("num_train_epochs", 6, "Epochs of a run.")
     flags.DEFINE_bool("bias_correction", True, "Correct the optimizer's means in the first steps.")

@@ -7,11 +7,12 @@ the official files.
 """
 
 import json
+import sys
 
 import numpy as np
 from absl import flags
 
-from examples.common import difference, keep_settings, run_with_flags, spread
+from examples.common import difference, keep_settings, need_files, run_with_flags, spread
 from keras_bert_app import FinetunedRun, finetune
 
 # Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).
@@ -31,6 +32,10 @@ KINDS = ("direct", "after another task")
 
 
 def main(directory, data_dir, init_checkpoint, targets=tuple(TARGETS), num_seeds=5, **changes):
+    if unknown := set(targets) - set(TARGETS):
+        sys.exit(f"--targets={','.join(targets)}: {min(unknown)!r} is not known; known: {', '.join(TARGETS)}")
+    for middle, *files in (TARGETS[target] for target in targets):
+        need_files(*(f"{data_dir}/{file}" for file in (FOLDERS[middle], *files)))
     keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, **changes)
     results = {}
     for target in targets:
@@ -94,5 +99,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("data_dir", None, "Folder with MRPC, RTE, dream and codah.", required=True)
     flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
     flags.DEFINE_list("targets", list(TARGETS), "Target tasks.")
-    flags.DEFINE_integer("num_seeds", 5, "Runs of each kind.")
+    flags.DEFINE_integer("num_seeds", 5, "Runs of each kind.", lower_bound=1)
     run_with_flags(main, "data_dir", "init_checkpoint", "targets", "num_seeds")

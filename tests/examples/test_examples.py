@@ -3,13 +3,16 @@
 import ast
 import json
 import pathlib
+import types
 
 import numpy as np
 import pytest
 
 import keras_bert_app
 import pipelines
+from examples import common
 from examples.items import items
+from examples.stages import stages
 from examples.video import video
 from examples.video.clips import two_parts
 from examples.visits import visits
@@ -31,6 +34,40 @@ def test_an_example_imports_nothing_private_and_is_short(path):
             if package in PUBLIC:
                 assert node.module == package and {alias.name for alias in node.names} <= set(PUBLIC[package])
     assert text.count("\n") <= 210
+
+
+def failing(error):
+    def main(directory):
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize("error", [keras_bert_app.UserError("a: b"), pipelines.DataError("a: b"), OSError(2, "b", "a")])
+def test_an_error_of_the_user_ends_an_example_with_its_line(monkeypatch, error):
+    monkeypatch.setattr(common.app, "run", lambda main: main([]))
+    monkeypatch.setattr(common.flags, "FLAGS", types.SimpleNamespace(output_dir="runs/a"))
+    with pytest.raises(SystemExit, match="^a: b"):
+        common.run_with_flags(failing(error))
+
+
+def test_a_command_that_fails_ends_an_example_with_its_exit_code(capfd):
+    with pytest.raises(SystemExit) as stop:
+        common.run("nearest_words", vectors_file="")
+    assert stop.value.code == 2 and capfd.readouterr().err.startswith("error: --vectors_file is missing")
+
+
+def test_inputs_are_checked_before_the_training(tmp_path):
+    (tmp_path / "no article").write_text("text")
+    with pytest.raises(SystemExit, match="1 files, no article in them"):
+        common.read_articles(f"{tmp_path}/*")
+    with pytest.raises(SystemExit, match="24 mentions to hide, expected 25 or more"):
+        common.sample(list(range(24)), 100)
+    assert len(common.sample(list(range(25)), 100)) == 25
+    with pytest.raises(SystemExit, match="other/dev.txt: no such file"):
+        common.need_files(str(tmp_path), f"{tmp_path}/other/dev.txt")
+    with pytest.raises(SystemExit, match="--targets=rte,cola: 'cola' is not known; known: rte, codah"):
+        stages.main(str(tmp_path), "data", "model", targets=("rte", "cola"))
 
 
 @pytest.mark.slow
