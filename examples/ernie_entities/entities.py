@@ -48,9 +48,10 @@ def graph(articles, least=2):
 
 
 def transe(edges, articles, entities, size, epochs, seed, rate=0.01, margin=1.0):
-    """Vectors of the entities, float32 [E, size], such that article + relation is near to what the article mentions.
+    """(vectors of the entities, [E, size]; vector of the relation, [size]), float32.
 
-    TransE (Bordes et al. 2013) with one relation. An entity that has an article of its own has one vector as both.
+    An article's vector plus the relation is near to what the article mentions. TransE (Bordes et al. 2013) with one
+    relation, which is no longer than 1. An entity that has an article of its own has one vector as both.
     """
     draw = np.random.default_rng(seed)
     titles = list(dict.fromkeys([*entities, *(title for title, _ in articles)]))
@@ -58,7 +59,8 @@ def transe(edges, articles, entities, size, epochs, seed, rate=0.01, margin=1.0)
     heads = np.array([index[articles[number][0]] for number, _ in edges])
     tails = edges[:, 1]
     vectors = draw.uniform(-6 / size**0.5, 6 / size**0.5, (len(titles), size)).astype(np.float32)
-    relation = vectors[0] / np.linalg.norm(vectors[0])
+    relation = draw.uniform(-6 / size**0.5, 6 / size**0.5, size).astype(np.float32)
+    relation /= np.linalg.norm(relation)
     for _ in range(epochs):
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
         for batch in np.array_split(draw.permutation(len(edges)), max(1, len(edges) // 256)):
@@ -69,5 +71,6 @@ def transe(edges, articles, entities, size, epochs, seed, rate=0.01, margin=1.0)
             right, wrong = (is_active * each / (d + 1e-9) for each, d in zip((right, wrong), distances, strict=True))
             for numbers, step in ((head, wrong - right), (tail, right), (other, -wrong)):
                 np.add.at(vectors, numbers, rate * step)
-            relation += rate * (wrong - right).mean(axis=0)
-    return vectors[: len(entities)]
+            relation += rate * (wrong - right).sum(axis=0)
+            relation /= max(1.0, np.linalg.norm(relation))
+    return vectors[: len(entities)], relation

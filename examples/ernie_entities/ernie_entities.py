@@ -83,7 +83,7 @@ def write_inputs(directory, writer, training, entities, edges, semeval_dir):
                 file.writelines(f"{label}\t{' '.join(kept(s))}\n" for label, (s, _) in zip(labels, rows, strict=True))
         count = sum(any(map(is_entity, symbols)) for symbols, _ in rows)
         print(f"{part}: {count:,} of {len(rows):,} sentences of SemEval mention an entity")
-    vectors = transe(edges, training, entities, _SIZE, epochs=50, seed=0)
+    vectors, _ = transe(edges, training, entities, _SIZE, epochs=50, seed=0)
     shuffled = np.random.default_rng(1).permutation(len(entities))
     for name, rows in (("shuffled.txt", vectors[shuffled]), ("vectors.txt", vectors)):
         with open(f"{directory}/{name}.part", "w", encoding="utf-8") as file:

@@ -210,6 +210,8 @@ def test_mentions_are_the_longest_titles_and_their_graph_has_no_own_title():
 def test_transe_brings_what_an_article_mentions_near():
     articles = [(f"t{number}", []) for number in range(40)]
     edges = np.array([(number, number % 2) for number in range(40)])  # even articles mention t0, odd ones t1
-    vectors = transe(edges, articles, [title for title, _ in articles], size=8, epochs=1000, seed=1)
+    vectors, relation = transe(edges, articles, [title for title, _ in articles], size=8, epochs=1000, seed=1)
     near = np.linalg.norm(vectors[2::2] - vectors[4], axis=1).mean()
     assert near < np.linalg.norm(vectors[3::2] - vectors[4], axis=1).mean()
+    _, start = transe(edges, articles, [title for title, _ in articles], size=8, epochs=0, seed=1)
+    assert relation @ start < 0.8 and np.linalg.norm(relation) <= 1.001  # the relation turns, and does not grow
