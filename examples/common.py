@@ -115,6 +115,24 @@ def difference(one, other, decimals=4):
     return f"{mean} ({low:+.{decimals}f} to {high:+.{decimals}f})"
 
 
+def over_examples(one, other, groups=None):
+    """[low, high] of the difference of two kinds: 95 % interval over examples, by the bootstrap of the seeds' mean.
+
+    Args:
+        one: [seeds, examples] or [seeds, examples, figures]. A figure of each example, such as whether it is right.
+        other: the same of the other kind. It may have another number of seeds.
+        groups: [examples]. The numbers of their articles, which are drawn as a whole; by default each is alone.
+    """
+    gains = np.mean(np.asarray(one, float), axis=0) - np.mean(np.asarray(other, float), axis=0)
+    groups = np.unique(np.arange(len(gains)) if groups is None else groups, return_inverse=True)[1]
+    counts = np.bincount(groups)
+    sums = np.zeros((len(counts), *gains.shape[1:]))
+    np.add.at(sums, groups, gains)
+    draws = np.random.default_rng(0).integers(0, len(counts), (1000, len(counts)))
+    means = [sums[draw].sum(axis=0) / counts[draw].sum() for draw in draws]
+    return np.percentile(means, [2.5, 97.5], axis=0)
+
+
 def likeliest(model, tokenizer, rows, count, number=0):
     """The `count` likeliest symbols at mask `number` of each row, strings [B, count]. Special pieces do not count."""
     is_mask = rows["input_word_ids"].numpy() == tokenizer.mask_id

@@ -1,5 +1,6 @@
 """Entities of an encyclopedia: titles of articles, where texts mention them, and vectors of the graph of mentions."""
 
+import collections
 import html
 import re
 
@@ -12,6 +13,16 @@ _LONGEST, _FEWEST = 5, 5  # most words of a title; fewest words of a line that i
 def lines_of(text):
     """The lines of an article, without headings."""
     return [line for line in html.unescape(text).splitlines() if len(_WORD.findall(line)) >= _FEWEST]
+
+
+def short_names(articles):
+    """The articles with the names that texts use: without what follows a comma, if no other title begins so.
+
+    For example, "Toruń, Poland" becomes "Toruń".
+    """
+    names = [title.partition(",")[0] for title, _ in articles]
+    counts = collections.Counter(names)
+    return [(name if counts[name] == 1 else own, lines) for name, (own, lines) in zip(names, articles, strict=True)]
 
 
 def mentions(text, names):
@@ -32,9 +43,12 @@ def mentions(text, names):
 def graph(articles, least=2):
     """(entities, edges): titles that `least` other articles mention, and (article's number, entity's number).
 
-    Titles with a bracket, such as "You (song)", are left out: most texts with this word mean another thing.
+    Left out are titles that mostly mean another thing: those with a bracket, such as "You (song)", and words that the
+    texts have in lower case, too, such as "War".
     """
+    words = {word for _, lines in articles for line in lines for word in _WORD.findall(line)}
     titles = {title for title, _ in articles if title[:1].isupper() and "(" not in title}
+    titles = {title for title in titles if title.lower() not in words}
     titles = {title for title in titles if len(_WORD.findall(title)) <= _LONGEST}
     of_article = [{name for line in lines for _, _, name in mentions(line, titles)} - {own} for own, lines in articles]
     counts = {}

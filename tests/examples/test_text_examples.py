@@ -7,7 +7,7 @@ import pytest
 
 from examples.domains import domains
 from examples.ernie_entities import ernie_entities, linked_text
-from examples.ernie_entities.entities import graph, mentions, transe
+from examples.ernie_entities.entities import graph, mentions, short_names, transe
 from examples.ernie_masking import ernie_masking
 from examples.multilingual import multilingual
 from examples.patents import patents
@@ -193,7 +193,7 @@ def test_entities_stand_in_the_text(tmp_path, command, monkeypatch, capsys):
     given = (str(tmp_path / "my entities"), str(tmp_path / "wiki"), write_semeval(tmp_path / "semeval"))
     ernie_entities.main(*given, steps=1, num_seeds=1, num_mentions=5, size="tiny")
     results = json.loads((tmp_path / "my entities" / "results.json").read_text())
-    assert set(results) == {*ernie_entities.KINDS, "most frequent mention"}
+    assert set(results) == {*ernie_entities.KINDS, "most frequent", "table"}
     assert "<Aa_Town>" in (tmp_path / "my entities" / "with.vocab").read_text().split()
     assert "<" not in (tmp_path / "my entities" / "without.txt").read_text()
     config = json.loads((tmp_path / "my entities" / "model-2-1" / "config.json").read_text())
@@ -205,6 +205,26 @@ def test_mentions_are_the_longest_titles_and_their_graph_has_no_own_title():
     articles = [("York", ["York and Leeds"]), ("Leeds", ["Leeds"]), ("Hull", ["York or Leeds"])]
     entities, edges = graph(articles, least=1)
     assert entities == ["Leeds", "York"] and edges.tolist() == [[0, 0], [2, 0], [2, 1]]
+
+
+def test_a_hidden_mention_does_not_stand_again_beside_it():
+    class Written:
+        def symbols(self, lines, own):
+            yield from (zip(*row, strict=True) for row in lines)
+
+    def row(*symbols):
+        return [(symbol, symbol in ("york", "<York>")) for symbol in symbols]
+
+    held_out = [("a", [row("in", "york", "<York>", "or", "york", "<York>"), row("to", "york", "<York>", "yorker")])]
+    drawn = ernie_entities.drawn_mentions(held_out, Written(), most=1)
+    assert [(number, list(places), symbols[3]) for number, symbols, places in drawn] == [(0, [1, 2], "yorker")]
+
+
+def test_names_are_those_that_texts_use():
+    titles = ["Toruń, Poland", "York, Maine", "York", "War"]
+    articles = short_names([(title, ["Toruń at war and York", "a War"]) for title in titles])
+    assert [title for title, _ in articles] == ["Toruń", "York, Maine", "York", "War"]
+    assert graph(articles)[0] == ["Toruń", "York"]
 
 
 def test_transe_brings_what_an_article_mentions_near():
