@@ -100,6 +100,20 @@ def keep_settings(directory, **settings):
         sys.exit(f"{path} has {found}, and this start has {settings}; give another --output_dir")
 
 
+def scores_so_far(path):
+    """The dict of a results file; {} if there is no file yet."""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def minutes(workdir):
+    """The minutes that a pre-training took, without its start."""
+    with open(f"{workdir}/metrics.jsonl", encoding="utf-8") as lines:
+        return max(json.loads(line).get("seconds", 0.0) for line in lines) / 60
+
+
 def spread(values, decimals=4):
     """The mean, with the lowest and the highest of several seeds."""
     mean, low, high = (f"{value:.{decimals}f}" for value in (np.mean(values), min(values), max(values)))

@@ -17,12 +17,22 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, need_files, read_articles, run, run_with_flags, small_pretraining, spread
+from examples.common import (
+    difference,
+    keep_settings,
+    minutes,
+    need_files,
+    over_examples,
+    read_articles,
+    run,
+    run_with_flags,
+    small_pretraining,
+    spread,
+)
 from examples.ernie_masking.hidden_titles import (
     LONGEST,
     constant,
     drawn_mentions,
-    intervals,
     right_shares,
 )
 from keras_bert_app import finetune, load_pretrained
@@ -49,6 +59,7 @@ def main(
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
             pretrain(directory, model, number, size, steps, seed)
+            scores[kind]["minutes"].append(minutes(model))
             answers = cloze(model, mentions)
             right[kind].append(
                 [list(name) == answer for (_, _, name, _), answer in zip(mentions, answers, strict=True)]
@@ -59,7 +70,7 @@ def main(
             for name, done in tasks(model, sentiment_dir, entities_dir, seed):
                 scores[kind][name].append(done["reported"]["score"])
                 scores[kind][f"baseline of {name}"] = [done["baseline"]["score"]]
-    report(directory, scores, constant(mentions), intervals(KINDS, right, [number for number, *_ in mentions]))
+    report(directory, scores, constant(mentions), right, [number for number, *_ in mentions])
 
 
 def words_of(training, words_file):
@@ -151,16 +162,24 @@ def tasks(model, sentiment_dir, entities_dir, seed):
     yield "entity F1", finetune(f"{model}-entities", "ner", entities_dir, model, **settings)
 
 
-def report(directory, scores, constants, lines):
-    columns = [name for name in scores[KINDS[0]] if not name.startswith("baseline")]
-    print(f"\n| what is hidden in pre-training | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
+def report(directory, scores, constants, right, numbers):
+    """Prints the scores and the differences of the maskings, over seeds, and of whole entities also over articles."""
+    columns = [name for name in scores[KINDS[0]] if name != "minutes" and not name.startswith("baseline")]
+    head = ["what is hidden in pre-training", "minutes", columns[0], "the same, over articles", *columns[1:]]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     baselines = [*constants, *(scores[KINDS[0]][f"baseline of {name}"][0] for name in columns[2:])]
-    print(f"| no model | {' | '.join(f'{value:.4f}' for value in baselines)} |")
+    first, *others = (f"{value:.4f}" for value in baselines)
+    lines.append(f"| no model | | {first} | | {' | '.join(others)} |")
     for kind, figures in scores.items():
-        print(f"| {kind} | {' | '.join(spread(figures[name]) for name in columns)} |")
-    print("\n".join(lines))
+        first, *others = (spread(figures[name]) for name in columns)
+        lines.append(f"| {kind} | {spread(figures['minutes'], 1)} | {first} | | {' | '.join(others)} |")
+    for one, other in ((KINDS[1], KINDS[0]), (KINDS[2], KINDS[1]), (KINDS[2], KINDS[0])):
+        first, *others = (difference(scores[one][name], scores[other][name]) for name in columns)
+        low, high = over_examples(right[one], right[other], numbers)
+        lines.append(f"| {one}, minus {other} | | {first} | {low:+.4f} to {high:+.4f} | {' | '.join(others)} |")
+    print("\n" + "\n".join(lines))
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({**scores, "no model": baselines}, file, indent=1)
+        json.dump({**scores, "no model": baselines, "table": lines}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -55,14 +55,3 @@ def right_shares(names, answers):
     single = [a == b for name, answer in zip(names, answers, strict=True) for a, b in zip(name, answer, strict=True)]
     whole = [list(name) == list(answer) for name, answer in zip(names, answers, strict=True)]
     return float(np.mean(whole)), float(np.mean(single))
-
-
-def intervals(kinds, right, numbers):
-    """Lines with the gain of each kind over the one before: the seeds' mean, 95 % interval over articles."""
-    groups = [np.flatnonzero(np.array(numbers) == number) for number in sorted(set(numbers))]
-    for one, other in zip(kinds[1:], kinds, strict=False):
-        gains = np.mean(right[one], axis=0) - np.mean(right[other], axis=0)
-        draws = np.random.default_rng(0).integers(0, len(groups), (1000, len(groups)))
-        means = [gains[np.concatenate([groups[group] for group in draw])].mean() for draw in draws]
-        low, high = np.percentile(means, [2.5, 97.5])
-        yield f"{one}, minus {other}: whole hidden entities {gains.mean():+.4f} ({low:+.4f} to {high:+.4f})"

@@ -7,7 +7,6 @@ Each line has a relation, a tab, and a sentence with <e1>, </e1>, <e2> and </e2>
 """
 
 import json
-import os
 import re
 import sys
 
@@ -16,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from examples.common import difference, keep_settings, run_with_flags, spread
+from examples.common import difference, keep_settings, run_with_flags, scores_so_far, spread
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -59,8 +58,8 @@ def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_r
             print(f"{kind}, seed {seed}: {steps:,} steps", flush=True)
             model.fit(batches, epochs=epochs, verbose=2)
             answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers))]
-            done[kind].append(macro_f1(test_names, answers))
-            print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]:.4f}", flush=True)
+            done[kind].append({"macro-F1": macro_f1(test_names, answers), "answers": answers})
+            print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]['macro-F1']:.4f}", flush=True)
             with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
                 json.dump(done, file, indent=1)
     report(done, train_names, test_names)
@@ -157,14 +156,19 @@ def predicted(model, examples):
     return labels
 
 
-def macro_f1(right, given):
-    """The official score: the mean F1 of the nine relations without Other. A wrong direction is a mistake."""
-    scores = []
+def macro_f1(right, given, counts=1):
+    """The official score: the mean F1 of the nine relations without Other. A wrong direction is a mistake.
+
+    Args:
+        right, given: [examples]. Names of relations.
+        counts: 1, or int [draws, examples], how often each example counts. The function then returns [draws].
+    """
+    right, given, scores = np.array(right), np.array(given), []
     for relation in sorted({name.partition("(")[0] for name in right} - {"Other"}):
-        hits = sum(a == b and a.startswith(f"{relation}(") for a, b in zip(right, given, strict=True))
-        both = sum(name.startswith(f"{relation}(") for name in [*right, *given])
-        scores.append(2 * hits / both)
-    return float(np.mean(scores))
+        is_right, is_given = (np.char.startswith(names, f"{relation}(") for names in (right, given))
+        hits, both = (right == given) & is_right, is_right.astype(int) + is_given
+        scores.append(2 * (counts * hits).sum(axis=-1) / np.maximum((counts * both).sum(axis=-1), 1))
+    return np.mean(scores, axis=0)
 
 
 def constant_f1(train_names, test_names):
@@ -174,22 +178,24 @@ def constant_f1(train_names, test_names):
     return macro_f1(test_names, [frequent] * len(test_names))
 
 
-def scores_so_far(path):
-    """dict kind -> macro-F1 of each seed."""
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
 def report(done, train_names, test_names):
-    print("\n| test | macro-F1 of nine relations |\n|---|---|")
-    print(f"| the most frequent relation | {constant_f1(train_names, test_names):.4f} |")
-    for kind, scores in done.items():
-        print(f"| {kind} | {spread(scores)} |")
+    """Prints the scores, and the differences with 95 % intervals over seeds (Welch) and over examples (bootstrap)."""
+    print("\n| test | macro-F1 of nine relations | over examples |\n|---|---|---|")
+    print(f"| the most frequent relation | {constant_f1(train_names, test_names):.4f} | |")
+    scores = {kind: [run["macro-F1"] for run in runs] for kind, runs in done.items()}
+    for kind in done:
+        print(f"| {kind} | {spread(scores[kind])} | |")
+    size = len(test_names)
+    counts = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), 1000)
+    drawn = {
+        kind: np.mean([macro_f1(test_names, run["answers"], counts) for run in runs], axis=0)
+        for kind, runs in done.items()
+    }
     first, second, third = done
     for one, other in ((second, first), (third, second), (third, first)):
-        print(f"| {one}, minus {other} | {difference(done[one], done[other])} |")
+        low, high = np.percentile(drawn[one] - drawn[other], [2.5, 97.5])
+        gain = difference(scores[one], scores[other])
+        print(f"| {one}, minus {other} | {gain} | {low:+.4f} to {high:+.4f} |")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import difference, keep_settings, need_files, run_with_flags, spread
+from examples.common import difference, keep_settings, need_files, over_examples, run_with_flags, scores_so_far, spread
 from keras_bert_app import FinetunedRun, finetune
 
 # Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).
@@ -37,7 +37,7 @@ def main(directory, data_dir, init_checkpoint, targets=tuple(TARGETS), num_seeds
     for middle, *files in (TARGETS[target] for target in targets):
         need_files(*(f"{data_dir}/{file}" for file in (FOLDERS[middle], *files)))
     keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, **changes)
-    results = {}
+    results = scores_so_far(f"{directory}/results.json")
     for target in targets:
         middle, training, scored = TARGETS[target]
         right = {kind: [] for kind in KINDS}  # bool [seeds, examples]
@@ -75,13 +75,11 @@ def compared(direct, staged):
         staged: bool [seeds, examples]. The same after another task.
     """
     direct, staged = np.array(direct, float), np.array(staged, float)
-    by_example = staged.mean(axis=0) - direct.mean(axis=0)
-    draws = np.random.default_rng(0).integers(0, len(by_example), (1000, len(by_example)))
     by_seed = [kind.mean(axis=1).tolist() for kind in (direct, staged)]
     return {
         **dict(zip(KINDS, by_seed, strict=True)),
         "difference": difference(*by_seed[::-1], 3),
-        "interval over examples": np.percentile(by_example[draws].mean(axis=1), [2.5, 97.5]).tolist(),
+        "interval over examples": over_examples(staged, direct).tolist(),
     }
 
 

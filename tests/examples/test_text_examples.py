@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from examples.common import over_examples
 from examples.domains import domains
 from examples.ernie_entities import ernie_entities, linked_text
 from examples.ernie_entities.entities import graph, mentions, short_names, transe
@@ -33,8 +34,9 @@ def test_relations_are_classified_in_three_ways(tmp_path, tiny_model, capsys, mo
     relations.main(*given, part="validation", epochs=1, num_seeds=1)
     found = json.loads((tmp_path / "my relations" / "results.json").read_text())
     assert list(found) == list(relations.KINDS)
-    assert all(0 <= score <= 1 for scores in found.values() for score in scores)
-    assert "| the most frequent relation | " in capsys.readouterr().out
+    assert all(0 <= run["macro-F1"] <= 1 and len(run["answers"]) == 4 for runs in found.values() for run in runs)
+    printed = capsys.readouterr().out
+    assert "| the most frequent relation | " in printed and "(R-BERT), minus [CLS] of the plain" in printed
     with pytest.raises(SystemExit, match="give another --output_dir"):
         relations.main(*given, part="validation", epochs=2, num_seeds=1)
 
@@ -51,6 +53,9 @@ def test_macro_f1_counts_directions_and_leaves_out_other():
     right = ["A-B(e1,e2)", "A-B(e2,e1)", "C-D(e1,e2)", "Other"]
     given = ["A-B(e1,e2)", "A-B(e1,e2)", "Other", "C-D(e1,e2)"]
     assert relations.macro_f1(right, given) == pytest.approx((2 * 1 / 4 + 0) / 2)
+    # The first example alone, and the first and the third.
+    counts = np.array([[1, 0, 0, 0], [1, 0, 1, 0]])
+    assert relations.macro_f1(right, given, counts).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.slow
@@ -66,11 +71,16 @@ def test_stages_train_a_target_directly_and_after_another_task(tmp_path, tiny_mo
         (tmp_path / "RTE" / f"{part}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(rte))
     changes = {"num_train_epochs": 1, "max_seq_length": 16}
     directory = str(tmp_path / "my stages")
+    (tmp_path / "my stages").mkdir()
+    codah = {"after": "dream", "examples": 9, "constant answer": 0.2, "difference": "+0.1"}
+    codah |= {"direct": [0.3], "after another task": [0.4], "interval over examples": [0.0, 0.2]}
+    (tmp_path / "my stages" / "results.json").write_text(json.dumps({"codah": codah}))  # of an earlier start
     stages.main(directory, str(tmp_path), str(tiny_model), targets=("rte",), num_seeds=2, **changes)
     results = json.loads((tmp_path / "my stages" / "results.json").read_text())["rte"]
     assert results["after"] == "mrpc" and results["constant answer"] == 0.5 and results["examples"] == 24
     assert len(results["direct"]) == len(results["after another task"]) == 2
-    assert "| rte, 24 examples; after mrpc | " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| rte, 24 examples; after mrpc | " in printed and "| codah, 9 examples; after dream | " in printed
 
 
 def test_a_difference_has_an_interval_over_examples_and_one_over_seeds():
@@ -78,6 +88,7 @@ def test_a_difference_has_an_interval_over_examples_and_one_over_seeds():
     assert figures["direct"] == [0.25, 0.5] and figures["difference"].startswith("+0.500 (-")
     low, high = figures["interval over examples"]
     assert 0 <= low < 0.5 < high <= 1
+    assert over_examples([[1, 1, 0, 0]], [[0, 0, 0, 0]], groups=[7, 7, 9, 9]).tolist() == [0, 1]  # two articles
 
 
 def test_topics_are_scored_at_each_level_of_the_tree(tmp_path, tiny_model, capsys):
@@ -178,7 +189,7 @@ def test_maskings_of_chinese_are_compared(tmp_path, command, monkeypatch, capsys
     words_file = str(tmp_path / "words")
     ernie_masking.main(*given, words_file, steps=1, num_seeds=1, num_mentions=20, size="tiny")
     results = json.loads((tmp_path / "my maskings" / "results.json").read_text())
-    assert set(results) == {*ernie_masking.KINDS, "no model"}
+    assert set(results) == {*ernie_masking.KINDS, "no model", "table"}
     assert (tmp_path / "my maskings" / "sentiment" / "test.tsv").read_text().count("\n") == 13
     assert set((tmp_path / "my maskings" / "units-2.txt").read_text().split()) >= {"天地", "甲天"}
     assert "| words and entities | " in capsys.readouterr().out
