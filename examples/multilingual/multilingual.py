@@ -10,11 +10,12 @@ paragraphs are translations of each other.
 import collections
 import json
 import os
+import sys
 
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, need_files, run, run_with_flags, small_pretraining, spread
+from examples.common import difference, keep_settings, need_files, run, run_with_flags, small_pretraining, spread
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
@@ -28,6 +29,9 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
     files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
     need_files(*(f"{tagging_dir}/en_ewt-ud-{part}.conllu" for part in ("train", "dev")), *files)
     texts = [paragraphs(path) for path in parallel]
+    if len(set(map(len, texts))) > 1:
+        counts = ", ".join(str(len(text)) for text in texts)
+        sys.exit(f"--parallel: the files have {counts} paragraphs; expected translations of the same paragraphs")
     vocab_file = f"{directory}/vocab.txt"
     if not os.path.exists(vocab_file):
         inputs = f"{english},{chinese}"
@@ -37,7 +41,7 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
             run("prepare_corpus", input_files=inputs, output_dir=f"{directory}/{language}")
     results = {}
     for number, (kind, exponent) in enumerate(KINDS.items()):
-        results[kind] = {"accuracy": [], "agreement": []}
+        results[kind] = {"share of Chinese": chinese_share(directory, exponent), "accuracy": [], "agreement": []}
         for seed in range(1, num_seeds + 1):
             model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
             pretrain(directory, model, exponent, size, steps, seed)
@@ -49,7 +53,7 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
     results["the most frequent tag"] = {"accuracy": [constant], "agreement": []}
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
-    print("\n".join(tables(results, files, parallel)))
+    print("\n".join(tables(results, files, parallel, len(texts[0]))))
 
 
 def pretrain(directory, workdir, exponent, size, steps, seed):
@@ -97,11 +101,31 @@ def agreement(model, layer, texts):
     return [float(np.mean((rows @ first.T).argmax(axis=1) == np.arange(len(rows)))) for rows in others]
 
 
-def tables(results, files, parallel):
-    """Yields the accuracies on each treebank, and the agreement of each layer."""
-    yield f"\n| share of right tags | {' | '.join(map(os.path.basename, files))} |\n|{'---|' * (len(files) + 1)}"
+def chinese_share(directory, exponent):
+    """The share of Chinese in the examples of pre-training. Each language counts as its bytes to the power exponent."""
+    sizes = []
+    for language in ("en", "zh"):
+        with open(f"{directory}/{language}/manifest.json", encoding="utf-8") as file:
+            sizes.append(json.load(file)["train"]["bytes"])
+    return 0.0 if exponent is None else sizes[1] ** exponent / sum(size**exponent for size in sizes)
+
+
+def differences(columns, empty=""):
+    """Yields the gain of each kind with both languages, over seeds. columns: kind -> [columns, seeds]."""
+    first, *others = columns
+    for kind in others:
+        cells = [difference(one, other, 3) for one, other in zip(columns[kind], columns[first], strict=True)]
+        yield f"| {kind}, minus {first} |{empty} {' | '.join(cells)} |"
+
+
+def tables(results, files, parallel, paragraphs):
+    """Yields the accuracies on each treebank, and the agreement of each layer. paragraphs: their number in a file."""
+    head = ["share of right tags", "Chinese in pre-training", *map(os.path.basename, files)]
+    yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
     for kind, figures in results.items():
-        yield f"| {kind} | {' | '.join(spread(column, 3) for column in zip(*figures['accuracy'], strict=True))} |"
+        share = f" {figures['share of Chinese']:.3f} |" if kind in KINDS else " |"
+        yield f"| {kind} |{share} {' | '.join(spread(c, 3) for c in zip(*figures['accuracy'], strict=True))} |"
+    yield from differences({kind: np.array(results[kind]["accuracy"]).T for kind in KINDS}, " |")
     for number, path in enumerate(parallel[1:]):
         rows = {
             kind: np.array(figures["agreement"])[:, :, number]
@@ -111,8 +135,10 @@ def tables(results, files, parallel):
         layers = range(next(iter(rows.values())).shape[1])
         head = [f"{os.path.basename(path)}: the nearest is the translation", *(f"layer {layer}" for layer in layers)]
         yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
+        yield f"| chance |{f' {1 / paragraphs:.3f} |' * len(layers)}"
         for kind, shares in rows.items():
             yield f"| {kind} | {' | '.join(spread(column, 3) for column in shares.T)} |"
+        yield from differences({kind: shares.T for kind, shares in rows.items()})
 
 
 if __name__ == "__main__":

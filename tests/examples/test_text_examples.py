@@ -158,7 +158,10 @@ def test_one_model_of_two_languages_tags_a_third_file(tmp_path, command, monkeyp
     multilingual.main(*given, steps=1, num_seeds=1, size="tiny")
     results = json.loads((tmp_path / "my languages" / "results.json").read_text())
     assert results["both, exponent 0.5"]["agreement"] == [[[1.0]] * 3]  # the same file twice
-    assert "| the most frequent tag | 0.889 | 0.889 |" in capsys.readouterr().out
+    assert 0.3 < results["both, exponent 0.5"]["share of Chinese"] < 0.5
+    printed = capsys.readouterr().out
+    assert "| the most frequent tag | | 0.889 | 0.889 |" in printed and "| chance | 0.333 | 0.333 | 0.333 |" in printed
+    assert "| both, exponent 0.5, minus English only | | " in printed
 
 
 def articles(titles):
