@@ -46,6 +46,7 @@ _TASKS = {
         "data_dir": "conll2003",
         "test_file": "conll2003/test.txt",
         "max_eval_examples": 1000,
+        "max_seq_length": 64,  # as many positions as the runs of multi30k have
     },
 }
 _STATIC = "static"
