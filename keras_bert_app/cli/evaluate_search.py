@@ -19,7 +19,6 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, output_files, written_places
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.vectors.compact_vectors import DTYPES, FLOAT32, kinds_of
 from pipelines import storage
 
 flags.DEFINE_string("data_dir", "", "Folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
@@ -53,6 +52,7 @@ def main(arguments: list[str]) -> None:
         output_files.make_place_for(_OUTPUT_FILE.value, "output_file")
         written_places.check_new([_OUTPUT_FILE.value], "output_file")
     from keras_bert_app.vectors import ranking_files, search_collections, word_search
+    from keras_bert_app.vectors.compact_vectors import kinds_of
 
     if _BASELINE.value and os.path.realpath(_BASELINE.value) == os.path.realpath(saved_model):
         raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
@@ -110,6 +110,8 @@ def _check_rerank(saved_model):
 
 def _smaller_types(path, saved_model):
     """The types of --dtypes for --saved_model, and none for --baseline."""
+    from keras_bert_app.vectors.compact_vectors import DTYPES
+
     dtypes = list(dict.fromkeys(_DTYPES.value)) if path == saved_model else []
     for dtype in dtypes:
         if dtype not in DTYPES[1:]:
@@ -118,7 +120,7 @@ def _smaller_types(path, saved_model):
 
 
 def _kind(path, kind):
-    return path if kind == FLOAT32 else f"{path} {kind}"
+    return path if kind == "float32" else f"{path} {kind}"
 
 
 def _names(given, taken):

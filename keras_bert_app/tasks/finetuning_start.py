@@ -146,6 +146,8 @@ def make_start(
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
     head = _head(existing, data, run, tokenizer, context_units, model_config)
+    if not existing.has_begun:
+        data.warnings = [*data.warnings, *_fit_of_targets(data.train, run)]
     vectors = _vector_start(existing, run, model_config, vocabulary, word_vectors, data)
     run = _resolved(data, run)
     teachers = _teachers(existing, run)
@@ -268,14 +270,6 @@ def _loaded_data(existing, run, tokenizer, num_segments):
     data = load_data(run, tokenizer, () if existing.has_begun else None)
     if not existing.has_begun:
         fit = vocabulary_fit.check(data.train.token_ids, tokenizer, f"--data_dir={run.data_dir}")
-        if data.train.target_ids is not None:
-            fit += vocabulary_fit.check(
-                data.train.target_ids,
-                data.train.for_decode["writer"],
-                f"the target texts of --data_dir={run.data_dir}",
-                "give a vocabulary for their language and case as --target_vocab_file, or learn one from the texts of "
-                "both languages with learn_vocab",
-            )
         data.warnings = [*data.warnings, *fit]
     if num_segments < 2 and data.train.has_pairs:
         raise UserError(
@@ -283,6 +277,19 @@ def _loaded_data(existing, run, tokenizer, num_segments):
             "pairs; give a model with two segments, or a task of single texts"
         )
     return data
+
+
+def _fit_of_targets(features, run):
+    """[], or a line of warning about target texts that the vocabulary lacks. Many of them raise UserError."""
+    if features.target_ids is None:
+        return []
+    return vocabulary_fit.check(
+        features.target_ids,
+        features.for_decode["writer"],
+        f"the target texts of --data_dir={run.data_dir}",
+        "give a vocabulary for their language and case as --target_vocab_file, or learn one from the texts of both "
+        "languages with learn_vocab",
+    )
 
 
 def _head(existing, data, run, tokenizer, context_units, model_config):
