@@ -6,9 +6,9 @@ import keras
 
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.keras_contract import Configured, registered
+from keras_bert_app.modeling.keras_contract import registered
 from keras_bert_app.modeling.layers import with_bias
-from keras_bert_app.modeling.lstm import backward_turned
+from keras_bert_app.modeling.lstm import BiLstm, backward_turned
 
 _DIRECTIONS = 2
 GATES = 3  # The order is update, reset, candidate.
@@ -34,30 +34,8 @@ def next_state(state: Any, inputs: Any, recurrent: Any) -> Any:
 
 
 @registered
-class BiGru(Configured, keras.layers.Layer):
-    """A bidirectional layer of gated recurrent units, with the outputs of both directions side by side.
-
-    Args:
-        units: int. U, the units of each direction.
-        input_width: int. F.
-        kernel_initializer: Keras initializer.
-        recurrent_initializer: Keras initializer.
-
-    Call arguments:
-        x: [B, S, F].
-        mask: [B, S], 1 or 0. At a 0 the output is 0, and the next step starts from a zero state.
-        execution: Execution. How ops are executed.
-
-    Returns:
-        [B, S, 2U]: forward, backward.
-    """
-
-    CONFIGURED = ("units", "input_width", "kernel_initializer", "recurrent_initializer")
-
-    def __init__(self, units: int, input_width: int, kernel_initializer, recurrent_initializer, **kwargs):
-        super().__init__(**kwargs)
-        self.units, self.input_width = units, input_width
-        self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
+class BiGru(BiLstm):
+    """A bidirectional layer of gated recurrent units. Its arguments, inputs and outputs are those of BiLstm."""
 
     def build(self, input_shape=None):
         width = _DIRECTIONS * GATES * self.units
