@@ -65,7 +65,7 @@ def read_articles(wiki):
 
 
 def sample(mentions, most):
-    """At most so many of the mentions, drawn at random. Ends the program if there are fewer than a quarter of them."""
+    """Draws `most` of the mentions at random, or takes all. Ends the program if there are fewer than most / 4."""
     if len(mentions) < max(1, most // 4):
         sys.exit(f"--wiki has {len(mentions):,} mentions to hide, expected {most // 4:,} or more; give more files")
     return random.Random(0).sample(mentions, min(most, len(mentions)))

@@ -12,11 +12,11 @@ is frozen. CoNLL-2003 and 20 Newsgroups are reported on their test sets, and dev
 GLUE are not public, so one half of dev chooses the weights there, and the table reports the other half. The mix of
 ELMo's layers is learned with three seeds.
 
-Learning rates were not searched here. Pre-training of BERT and GPT has the rate of the recipe small_budget, which was
-chosen for narrow BERTs. That of the LSTMs has the rate of a short trial of awd_lstm_tiny (docs/lstm.md). BERT and GPT
-have no dropout in either training; the LSTM language models keep the low rates of elmo_tiny and awd_lstm_tiny. word2vec
-and fastText take as many passes over the text as fit into the minutes. CoVe learns from the captions of multi30k, not
-from TEXT.
+Learning rates were not searched here. BERT and GPT are pre-trained with the rate of the recipe small_budget, which was
+chosen for narrow BERTs. The LSTMs are pre-trained with the best rate of a short trial of awd_lstm_tiny (docs/lstm.md).
+BERT and GPT have no dropout in either training; the LSTM language models keep the low rates of elmo_tiny and
+awd_lstm_tiny. word2vec and fastText take as many passes over the text as fit into the minutes. CoVe learns from the
+captions of multi30k, not from TEXT.
 
 OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
 does not run again. With 10 minutes and --size=5m, all rows take an estimated 8 hours on two cores with AVX2.

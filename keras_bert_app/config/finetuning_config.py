@@ -156,7 +156,10 @@ class FinetuningConfig(RerankOptions):
     )
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_dropout: float = field(
-        -1.0, "Dropout of the encoder's states and attention while it is trained; -1: that of the model.", below=1.0
+        -1.0,
+        "Dropout of the encoder's states and attention while it is trained; -1: that of the model.",
+        minimum=-1.0,
+        below=1.0,
     )
     encoder_layers: int = field(
         -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
@@ -308,6 +311,10 @@ class FinetuningConfig(RerankOptions):
             raise UserError(
                 f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; "
                 "leave one of them out"
+            )
+        if -1.0 < self.encoder_dropout < 0.0:
+            raise UserError(
+                f"--encoder_dropout={self.encoder_dropout}: expected 0 to below 1, or -1 for the model's own"
             )
         if self.states_at == "output" and not self.token_vector_size:
             raise UserError(

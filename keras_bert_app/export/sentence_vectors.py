@@ -188,6 +188,8 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     num_layers, positions = weights.config.num_hidden_layers, weights.config.max_position_embeddings
     given, prompts = how, (own.prompts if own else NO_PROMPTS).changed(how.query_prompt, how.document_prompt)
     how = _settled(how, own, positions, prompts)
+    if given.vector_size is None and how.vector_size >= _full_size(how, weights):
+        how = dataclasses.replace(how, vector_size=0)  # a truncate_dim that cuts nothing off
     _check_sizes(how, weights)
     layers, architecture = poolings.layers_read(how.pooling, how.layer, num_layers), weights.config.architecture
     if architecture != "bert" and "cls" in how.pooling.split("_"):
@@ -213,6 +215,10 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     return EmbeddingModule(model.encoder, tokenizer, how, layers, prompts=prompts), weights
 
 
+def _full_size(how, weights):
+    return (2 if how.pooling in ("mean_max", "cls_mean") else 1) * weights.config.hidden_size
+
+
 def _check_sizes(how, weights):
     """Raises UserError if the model has no rows or no vectors of these sizes."""
     positions = weights.config.max_position_embeddings
@@ -221,7 +227,7 @@ def _check_sizes(how, weights):
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
             f"{positions}, or 0 for all of them"
         )
-    size = (2 if how.pooling in ("mean_max", "cls_mean") else 1) * weights.config.hidden_size
+    size = _full_size(how, weights)
     if not 0 <= how.vector_size <= size:
         raise UserError(
             f"--vector_size={how.vector_size}: the vectors of {weights.origin} have {size} numbers; give 1 to "

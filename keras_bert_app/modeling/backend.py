@@ -200,7 +200,7 @@ def with_place(values: Any, new: Any, place: Any, axis: int, is_for_xla: bool = 
 
 
 def top_k(values: Any, k: int) -> tuple[Any, Any]:
-    """Finds the largest numbers of each row. Of equal numbers the first one wins, as in tf.math.top_k.
+    """Finds the largest numbers of each row. The result is that of tf.math.top_k: the first of equal numbers wins.
 
     tf.math.top_k compares every number with the k largest so far. This function first takes the largest number of each
     block of a row. The k largest numbers are in the k blocks with the largest such numbers.

@@ -125,6 +125,8 @@ def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, st
 
 def test_a_truncate_dim_of_the_folder_is_followed_unless_a_flag_says_otherwise(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "cut")
+    (copy / "config_sentence_transformers.json").write_text('{"truncate_dim": 700}')
+    assert sentence_vectors.embedding_module(str(copy))[0].about.how.vector_size == 0
     (copy / "config_sentence_transformers.json").write_text('{"truncate_dim": 7}')
     modules = [
         sentence_vectors.embedding_module(str(path), how)[0]

@@ -250,6 +250,10 @@ def test_two_passes_of_a_batch_give_finite_losses_that_differ_from_one_pass(fini
         ({"reinit_layers": 1, "freeze_layers": -1}, "--freeze_layers=-1: with --reinit_layers=1"),
         ({"document_context": True}, "--document_context=True: task classification does not read it"),
         (
+            {"encoder_dropout": -0.5},
+            "--encoder_dropout=-0.5: expected 0 to below 1, or -1 for the model's own",
+        ),
+        (
             {"consistency_weight": 1.0, "classifier_dropout": 0.0, "freeze_layers": -1},
             "without dropout both answers are the same",
         ),
