@@ -100,7 +100,7 @@ LAYERS = [
             "baselines cached_gradients compilation device_faults evaluation forward gpu gpu_environment infeed "
             "initialization language_model_objective local_cluster loop losses outlook pace pretrain "
             "pretraining_corpora pretraining_data pretraining_heldout pretraining_start profiling replicas reporting "
-            "signals start steps strategies token_sources tpu tpu_wheels vocabulary_fit window"
+            "signals start steps strategies threads token_sources tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },

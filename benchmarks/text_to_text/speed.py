@@ -11,6 +11,7 @@ with scaled-dot-product attention.
   of the forward pass and the loss).
 - Decoding is a beam search, or a greedy search for 1 beam, in float32. The weights forbid the end piece, so each text
   has --target_length pieces. Ours runs as the function that `export` traces, and as the signature of its SavedModel.
+  A small model runs each op on one thread, and the cores share the rows, as in `predict`.
   theirs is `generate` with its cache.
 
 All rows are full. Each contender runs in a process of its own, on the first GPU or on the CPU. First each contender

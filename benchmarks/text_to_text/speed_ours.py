@@ -2,7 +2,7 @@
 
 reference_answers runs this script in the environment of this project. A training step is the one that `finetune` takes.
 Decoding is the function that `export` traces, or the signature of its SavedModel. The work runs on the first GPU, or
-on the CPU.
+on the CPU. A CPU decodes as `predict` does: each op runs on one thread, and the cores share the rows.
 """
 
 import json
@@ -25,7 +25,7 @@ from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import TextToTextModel
 from keras_bert_app.tasks.objectives import TextToText
 from keras_bert_app.tasks.transfer import trained_variables
-from keras_bert_app.training import compilation, steps, strategies
+from keras_bert_app.training import compilation, steps, strategies, threads
 from keras_bert_app.training.optimizers import choice
 
 PACKAGES = ("tensorflow", "keras")
@@ -33,12 +33,15 @@ _STEPS_OF_A_LONG_RUN = 10_000  # --jit_compile=auto compiles nothing for a short
 
 
 def make(request):
-    strategy = strategies.make_strategy("one_device")
     directory = request["directory"]
     with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
         config = BertConfig.from_dict(json.load(file)).replace(
             hidden_dropout_prob=request["dropout"], attention_probs_dropout_prob=request["dropout"]
         )
+    if request["work"] == "decoding":
+        os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the benchmark's number is for training
+        threads.use_one_thread_per_op(config)
+    strategy = strategies.make_strategy("one_device")
     with np.load(os.path.join(directory, "batch.npz")) as arrays:
         batch = {name: tf.constant(arrays[name]) for name in arrays.files}
     with strategy.scope():
@@ -48,7 +51,8 @@ def make(request):
                 variable.assign(arrays[variable.path])
     facts = {"parameters": model.count_params(), "device": strategies.device_kind(strategy)}
     if request["work"] == "decoding":
-        return _decoding(request, model, batch), facts
+        num_calls = int(os.environ["OMP_NUM_THREADS"]) if facts["device"] == "CPU" else 1
+        return _decoding(request, model, batch, num_calls), facts
     call, compiled = _training(request, strategy, model, batch)
     return call, {**facts, "compiled": compiled}
 
@@ -81,14 +85,21 @@ def _training(request, strategy, model, batch):
     return call, run.jit_compile
 
 
-def _decoding(request, model, batch):
+def _decoding(request, model, batch, num_calls):
     source = {name: values for name, values in batch.items() if name != "target_word_ids"}
+    num_rows = source["input_mask"].shape[0]
+    size = threads.rows_of_call(num_rows, num_rows, num_calls)
+    parts = [
+        {name: values[start : start + size] for name, values in source.items()} for start in range(0, num_rows, size)
+    ]
     decode = _Decoding(model, DecodingOptions(request["length"], request["num_beams"], length_penalty=0.0))
     search = decode.ids if request["way"] == "function" else decode.loaded_signature()
 
     def call(is_shown):
-        decoded = search(**source)
-        ids, scores = decoded["target_word_ids"].numpy(), decoded["scores"].numpy()
+        found = list(threads.in_order(lambda part: search(**part), parts, num_calls))
+        ids, scores = (
+            np.concatenate([decoded[name].numpy() for decoded in found]) for name in ("target_word_ids", "scores")
+        )
         return {"ids": ids.tolist(), "scores": scores.tolist()} if is_shown else None
 
     return call

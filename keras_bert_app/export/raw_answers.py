@@ -1,5 +1,6 @@
 """Answers raw texts with an export. The answers are values for programs, or lines for people."""
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,6 +10,7 @@ import tensorflow as tf
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
 from keras_bert_app.terminal import text_columns
+from keras_bert_app.training import threads
 
 BATCH_SIZE = 32
 _LABELS_SHOWN = 5
@@ -51,7 +53,7 @@ def load(saved_model: str) -> tuple[Callable, tuple[str, ...]]:
 
 
 def answers(serve: Callable, rows: Iterable[Mapping]) -> Iterator[tuple[Mapping, dict]]:
-    """Answers examples in batches.
+    """Answers examples in batches. If a CPU writes texts, several batches run at the same time.
 
     Args:
         serve: function. The result of load, or the serving_default of a module in this process.
@@ -60,14 +62,23 @@ def answers(serve: Callable, rows: Iterable[Mapping]) -> Iterator[tuple[Mapping,
     Yields:
         (the example, its answer as a dict that JSON can hold).
     """
-    batch = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == BATCH_SIZE:
-            yield from zip(batch, _answer_batch(serve, batch), strict=True)
-            batch = []
-    if batch:
-        yield from zip(batch, _answer_batch(serve, batch), strict=True)
+    num_calls = threads.num_cores() if _writes_texts(serve) and not tf.config.list_physical_devices("GPU") else 1
+    size = threads.rows_of_call(BATCH_SIZE, BATCH_SIZE, num_calls)
+    for batch, found in threads.in_order(
+        lambda batch: (batch, list(_answer_batch(serve, batch))), _batches(rows, size), num_calls
+    ):
+        yield from zip(batch, found, strict=True)
+
+
+def _writes_texts(serve):
+    concrete = serve if hasattr(serve, "structured_outputs") else serve.get_concrete_function()
+    return "texts" in concrete.structured_outputs
+
+
+def _batches(rows, size):
+    rows = iter(rows)
+    while batch := list(itertools.islice(rows, size)):
+        yield batch
 
 
 def _answer_batch(serve, batch):

@@ -199,6 +199,20 @@ def with_place(values: Any, new: Any, place: Any, axis: int, is_for_xla: bool = 
     return tf.reshape(written, [-1 if size is None else size for size in values.shape])
 
 
+def argmax(values: Any) -> Any:
+    """Finds the place of the largest number of each row; the first one of equal numbers.
+
+    keras.ops.argmax makes three more passes over the numbers, to order -0.0 before 0.0.
+
+    Args:
+        values: float [..., N].
+
+    Returns:
+        int32 [...].
+    """
+    return tf.argmax(values, axis=-1, output_type=tf.int32)
+
+
 def top_k(values: Any, k: int) -> tuple[Any, Any]:
     """Finds the largest numbers of each row. The result is that of tf.math.top_k: the first of equal numbers wins.
 

@@ -245,11 +245,10 @@ def _one_text(step, cache, batch_size, begin_id, end_id, options, seeds):
 
 def _next_pieces(logits, place, options, seeds):
     """Chooses a piece for each row of logits [B, V]: the most probable one, or a draw."""
-    ops = keras.ops
     if not options.temperature:
-        return ops.cast(ops.argmax(logits, axis=-1), "int32")
+        return backend.argmax(logits)
     logits = filtered(logits / options.temperature, options.top_k, options.top_p)
-    return ops.cast(ops.argmax(logits + backend.gumbel_noise(seeds, place, logits.shape[-1]), axis=-1), "int32")
+    return backend.argmax(logits + backend.gumbel_noise(seeds, place, logits.shape[-1]))
 
 
 def filtered(logits: Any, top_k: Any, top_p: Any, temperature: Any = 1.0) -> Any:

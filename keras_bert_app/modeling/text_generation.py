@@ -133,7 +133,7 @@ def next_pieces(logits, ids, place, sampling: Sampling):
     logits = filtered(logits, top_k, top_p, ops.maximum(temperature, 1e-3))
     # A draw by softmax(logits / temperature). At temperature 0 it is the most probable piece.
     noise = backend.gumbel_noise(sampling.seed, place, num_pieces)
-    return ops.cast(ops.argmax(logits + temperature * noise, axis=-1), "int32")
+    return backend.argmax(logits + temperature * noise)
 
 
 def masked_step(model, mask_id: int, sep_id: int, pad_id: int = 0) -> Callable:

@@ -281,7 +281,7 @@ class TextToTextModel(Configured, keras.Model):
     def _best_pieces(self, execution):
         """A function from outputs [B, T, H] of the decoder to the most probable pieces, int32 [B, T]."""
         never = self._never()
-        return lambda x: keras.ops.cast(keras.ops.argmax(self._logits(x, execution) + never, axis=-1), "int32")
+        return lambda x: backend.argmax(self._logits(x, execution) + never)
 
     def _states(self, inputs, dropout_seed, execution):
         dropout_seed = dropout_seed if self.encoder_has_dropout else None

@@ -10,7 +10,7 @@ from keras_bert_app.modeling.vector_model import VECTORS
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.training import forward
+from keras_bert_app.training import forward, threads
 
 
 def answers_are_logits(run: FinetuningConfig) -> Callable:
@@ -30,6 +30,7 @@ def unit_logits(
     batch_size: int,
     should_stop: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
+    num_calls: int = 1,
     **shapes,
 ) -> np.ndarray | list | None:
     """The answer to each unit.
@@ -42,6 +43,7 @@ def unit_logits(
         batch_size: int. A multiple of the number of replicas.
         should_stop: Function that is called before each batch. True stops the computation.
         progress: Progress that counts units and their tokens, with padding; None for no progress line.
+        num_calls: int. How many batches are computed at the same time. Their rows together are batch_size.
         **shapes: Keyword arguments of batches.evaluation_batches.
 
     Returns:
@@ -53,14 +55,25 @@ def unit_logits(
     stands_on, work = model.head.stands_on, features.work()
     sizes = {TOKENS: features.row_lengths, VECTORS: features.group_sizes}.get(stands_on)
     sizes = sizes() if sizes else None
-    for batch, units in batches.evaluation_batches(features, run, batch_size, **shapes):
-        if should_stop():
-            return None
-        outputs = call({name: batch[name] for name in model.config.input_names})
+    is_stopped = False
+    if num_calls > 1:
+        batch_size = threads.rows_of_call(features.num_units, batch_size, num_calls)
+
+    def until_stopped():
+        nonlocal is_stopped
+        for batch, units in batches.evaluation_batches(features, run, batch_size, **shapes):
+            is_stopped = should_stop()
+            if is_stopped:
+                return
+            yield {name: batch[name] for name in model.config.input_names}, units
+
+    for outputs, units in threads.in_order(lambda item: (call(item[0]), item[1]), until_stopped(), num_calls):
         for row, unit in zip(_rows(outputs), units, strict=False):  # the rows after the last unit fill up the batch
             by_unit[unit] = row if sizes is None else row[: sizes[unit]]
         if progress:
             progress.done(len(units), int(work[units].sum()))
+    if is_stopped:
+        return None
     is_array = sizes is None and not isinstance(by_unit[0], dict)
     return np.stack(by_unit) if is_array else by_unit
 

@@ -18,7 +18,7 @@ from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predic
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.training import forward, strategies
+from keras_bert_app.training import forward, strategies, threads
 from keras_bert_app.training.compilation import inference_execution
 
 
@@ -62,6 +62,8 @@ class FinetunedRun:
             )
         self.checkpoint = best_weights(self.directory)
         checkpoints.check_size(self.checkpoint, model_config)
+        if self.task.kind == TEXT_TO_TEXT:
+            threads.use_one_thread_per_op(model_config)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
@@ -301,7 +303,7 @@ def compilation(
         times: int. How often the predictions are made.
 
     Returns:
-        (Execution, dict of keyword arguments for batches.evaluation_batches).
+        (Execution, dict of keyword arguments for predicting.unit_logits).
     """
     device = strategies.device_kind(strategy)
     is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
@@ -309,7 +311,9 @@ def compilation(
     # A GPU multiplies faster if lengths are multiples of lengths.MULTIPLE. All replicas need the same number of rows.
     is_any_shape = not execution.is_compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
     length_cost = lengths.cost(execution.mode, config, device)
-    return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape}
+    writes_texts = registry.find(run.task).kind == TEXT_TO_TEXT
+    num_calls = threads.num_cores() if is_any_shape and writes_texts else 1
+    return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape, "num_calls": num_calls}
 
 
 def best_weights(directory: str) -> str:

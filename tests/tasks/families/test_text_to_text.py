@@ -20,10 +20,11 @@ from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
-from keras_bert_app.tasks import objectives, registry, transfer
+from keras_bert_app.tasks import objectives, predicting, registry, transfer
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families.text_to_text import Example
-from keras_bert_app.tasks.scoring import FinetunedRun, opened
+from keras_bert_app.tasks.scoring import FinetunedRun, compilation, opened
+from keras_bert_app.training import forward, threads
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.tasks import conftest
 
@@ -178,6 +179,26 @@ def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(tran
     first = json.loads((tmp_path / "out/probabilities.jsonl").read_text(encoding="utf-8").split("\n")[0])
     assert first["text"] == first["texts"][0] == "two one." and len(first["texts"]) == 2
     assert first["scores"] == sorted(first["scores"], reverse=True) and first["scores"][0] < 0
+
+
+def test_batches_at_the_same_time_give_the_same_texts_and_stop_when_asked(translator, parallel_dir, monkeypatch):
+    def run_with(num_cores):
+        monkeypatch.setattr(threads, "num_cores", lambda: num_cores)
+        return FinetunedRun(translator[0])
+
+    examples = registry.find("translation").read_file(str(parallel_dir / "test.de"), run_with(1).run)
+    expected, _ = run_with(1).predictions(examples)
+    found, _ = run_with(3).predictions(examples)
+    assert [entry["texts"] for entry in found] == [entry["texts"] for entry in expected]
+    np.testing.assert_allclose([entry["scores"] for entry in found], [entry["scores"] for entry in expected], atol=1e-5)
+
+    run, looks = run_with(3), iter([False, False, True])
+    features = run.task.family.featurize(run.task, examples, run.tokenizer, run.run, run.labels, has_labels=False)
+    execution, shapes = compilation(run.strategy, run.run, run.model.config, features)
+    call = forward.make_prediction_call(run.strategy, run.model, execution, run.task.family.make_answers(run.run))
+    rest = (run.model, features, run.run, 6, lambda: next(looks))
+    assert shapes["num_calls"] == 3 and predicting.unit_logits(call, *rest, **shapes) is None
+    assert next(looks, None) is None  # the function was not called again after it said stop
 
 
 def test_more_beams_and_another_length_penalty_may_be_given_to_a_finished_run(translator, parallel_dir):
