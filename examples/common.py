@@ -25,7 +25,12 @@ def run(command, **flags):
     A command that fails prints the reason. The program then ends with the exit code of the command.
     """
     arguments = [f"--{name}={value}" for name, value in flags.items()]
-    code = subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]).returncode
+    with subprocess.Popen([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()  # Ctrl-C reached the command, too. It saves its work and ends.
+            raise
     if code:
         sys.exit(code if code > 0 else f"{command} was ended by signal {-code}; the same command continues")
 
@@ -36,6 +41,9 @@ def run_with_flags(main, *names):
     def started(_):
         try:
             main(flags.FLAGS.output_dir, **{name: getattr(flags.FLAGS, name) for name in names})
+        except KeyboardInterrupt:
+            print("stopped; the same command continues", file=sys.stderr)
+            sys.exit(130)
         except (UserError, DataError) as error:
             sys.exit(str(error))
         except OSError as error:

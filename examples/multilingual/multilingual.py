@@ -79,7 +79,10 @@ def pretrain(directory, workdir, exponent, size, steps, seed):
 def paragraphs(path):
     """The paragraphs of a file in SQuAD's layout."""
     with open(path, encoding="utf-8") as file:
-        return [paragraph["context"] for article in json.load(file)["data"] for paragraph in article["paragraphs"]]
+        try:
+            return [part["context"] for article in json.load(file)["data"] for part in article["paragraphs"]]
+        except (ValueError, KeyError, TypeError):
+            sys.exit(f"--parallel: {path} is not in the layout of SQuAD; give files of XQuAD")
 
 
 def accuracies(tagger, path):

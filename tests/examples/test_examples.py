@@ -2,7 +2,11 @@
 
 import ast
 import json
+import os
 import pathlib
+import signal
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -12,6 +16,7 @@ import keras_bert_app
 import pipelines
 from examples import common
 from examples.items import items
+from examples.multilingual import multilingual
 from examples.stages import stages
 from examples.video import video
 from examples.video.clips import two_parts
@@ -57,7 +62,46 @@ def test_a_command_that_fails_ends_an_example_with_its_exit_code(capfd):
     assert stop.value.code == 2 and capfd.readouterr().err.startswith("error: --vectors_file is missing")
 
 
+_SAVES_AFTER_CTRL_C = """#!/bin/sh
+trap 'sleep 1; echo saved > "{place}"; exit 0' INT
+echo begun
+while true; do sleep 0.1; done
+"""
+_EXAMPLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from absl import flags
+from examples import common
+flags.DEFINE_string("output_dir", "", "")
+sys.executable = "{command}"
+common.run_with_flags(lambda directory: common.run("pretrain"))
+"""
+
+
+def test_ctrl_c_waits_until_the_command_has_saved_and_ends_in_one_line(tmp_path):
+    command, place = tmp_path / "command", tmp_path / "saved work"
+    command.write_text(_SAVES_AFTER_CTRL_C.format(place=place))
+    command.chmod(0o755)
+    example = subprocess.Popen(
+        [sys.executable, "-c", _EXAMPLE.format(command=command)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert example.stdout.readline() == "begun\n"
+    os.killpg(example.pid, signal.SIGINT)
+    _, errors = example.communicate(timeout=60)
+    assert (example.returncode, errors) == (130, "stopped; the same command continues\n")
+    assert place.read_text() == "saved\n"
+
+
 def test_inputs_are_checked_before_the_training(tmp_path):
+    (tmp_path / "other.json").write_text('{"paragraphs": []}')
+    with pytest.raises(SystemExit, match="other.json is not in the layout of SQuAD; give files of XQuAD"):
+        multilingual.paragraphs(f"{tmp_path}/other.json")
+    (tmp_path / "other.json").unlink()
     (tmp_path / "no article").write_text("text")
     with pytest.raises(SystemExit, match="1 files, no article in them"):
         common.read_articles(f"{tmp_path}/*")
