@@ -55,7 +55,7 @@ LAYERS = [
     {
         "keras_bert_app.runs": (
             "checkpoint_averages checkpoint_manifests checkpoints lock run_notes seeds shared_tokenizer sorted_tables "
-            "tf_checkpoints work_directory"
+            "tf_checkpoints threads work_directory"
         ),
     },
     # models; serving needs only SavedModels
@@ -69,8 +69,8 @@ LAYERS = [
         ),
         "keras_bert_app.serving": (
             "access batcher batching_options bodies config_file connections decoding encoding litert_model "
-            "model_configs models parts predictions request_errors routes saved_model_files sending servable "
-            "served_signatures server server_metrics versions work"
+            "model_configs models op_threads parts predictions request_errors routes saved_model_files sending "
+            "servable served_signatures server server_metrics versions work"
         ),
     },
     # weights in and out
@@ -100,7 +100,7 @@ LAYERS = [
             "baselines cached_gradients compilation device_faults evaluation forward gpu gpu_environment infeed "
             "initialization language_model_objective local_cluster loop losses outlook pace pretrain "
             "pretraining_corpora pretraining_data pretraining_heldout pretraining_start profiling replicas reporting "
-            "signals start steps strategies threads token_sources tpu tpu_wheels vocabulary_fit window"
+            "signals start steps strategies token_sources tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },

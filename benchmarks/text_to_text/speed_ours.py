@@ -23,9 +23,10 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.export import specs
 from keras_bert_app.modeling.text_decoding import DecodingOptions
 from keras_bert_app.modeling.text_to_text_model import TextToTextModel
+from keras_bert_app.runs import threads
 from keras_bert_app.tasks.objectives import TextToText
 from keras_bert_app.tasks.transfer import trained_variables
-from keras_bert_app.training import compilation, steps, strategies, threads
+from keras_bert_app.training import compilation, steps, strategies
 from keras_bert_app.training.optimizers import choice
 
 PACKAGES = ("tensorflow", "keras")
@@ -40,7 +41,7 @@ def make(request):
         )
     if request["work"] == "decoding":
         os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the benchmark's number is for training
-        threads.use_one_thread_per_op(config)
+        threads.use_one_thread_per_op(config.hidden_size)
     strategy = strategies.make_strategy("one_device")
     with np.load(os.path.join(directory, "batch.npz")) as arrays:
         batch = {name: tf.constant(arrays[name]) for name in arrays.files}

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
+from keras_bert_app.runs import threads
 from keras_bert_app.terminal import text_columns
-from keras_bert_app.training import threads
 
 BATCH_SIZE = 32
 _LABELS_SHOWN = 5

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.serving import op_threads
 from keras_bert_app.serving.access import is_loopback
 from keras_bert_app.serving.batcher import Batcher
 from keras_bert_app.serving.batching_options import BatchingOptions
@@ -120,6 +121,7 @@ async def serve(
     Raises:
         UserError: the port is taken, or a model cannot be served.
     """
+    op_threads.prepare(configs)
     log = _never_failing(log)
     listener = _bind(options.host, options.port)
     port = listener.getsockname()[1]

@@ -7,10 +7,11 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_head import TOKENS
 from keras_bert_app.modeling.vector_model import VECTORS
+from keras_bert_app.runs import threads
 from keras_bert_app.tasks import batches
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.training import forward, threads
+from keras_bert_app.training import forward
 
 
 def answers_are_logits(run: FinetuningConfig) -> Callable:

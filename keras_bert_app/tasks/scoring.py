@@ -11,14 +11,14 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.modeling.task_models import head_of, make_task_model
-from keras_bert_app.runs import checkpoints, seeds
+from keras_bert_app.runs import checkpoints, seeds, threads
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
-from keras_bert_app.training import forward, strategies, threads
+from keras_bert_app.training import forward, strategies
 from keras_bert_app.training.compilation import inference_execution
 
 
@@ -63,7 +63,7 @@ class FinetunedRun:
         self.checkpoint = best_weights(self.directory)
         checkpoints.check_size(self.checkpoint, model_config)
         if self.task.kind == TEXT_TO_TEXT:
-            threads.use_one_thread_per_op(model_config)
+            threads.use_one_thread_per_op(model_config.hidden_size)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)

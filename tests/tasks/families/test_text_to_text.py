@@ -18,13 +18,13 @@ from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.text_to_text_model import Decoder, TextToTextModel
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, threads
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.tasks import objectives, predicting, registry, transfer
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families.text_to_text import Example
 from keras_bert_app.tasks.scoring import FinetunedRun, compilation, opened
-from keras_bert_app.training import forward, threads
+from keras_bert_app.training import forward
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.tasks import conftest
 

@@ -8,25 +8,24 @@ import time
 
 import pytest
 
-from keras_bert_app.training import threads
+from keras_bert_app.runs import threads
 
 _SMALL_MODELS_GET_ONE_THREAD = """
 import os
 import tensorflow as tf
-from keras_bert_app.config.bert_config import BertConfig
-from keras_bert_app.training import threads
+from keras_bert_app.runs import threads
 
-def number_after(size):
-    threads.use_one_thread_per_op(BertConfig.of_size(size))
+def number_after(hidden_size):
+    threads.use_one_thread_per_op(hidden_size)
     return tf.config.threading.get_intra_op_parallelism_threads()
 
-assert number_after("base") == 0
+assert number_after(768) == 0
 os.environ["TF_NUM_INTRAOP_THREADS"] = "2"
-assert number_after("mini") == 0
+assert number_after(256) == 0
 del os.environ["TF_NUM_INTRAOP_THREADS"]
-assert number_after("small") == 1
+assert number_after(512) == 1
 tf.ones(1) + 1
-assert number_after("mini") == 1
+assert number_after(256) == 1
 tf.config.threading.set_intra_op_parallelism_threads(1)
 """
 

@@ -14,23 +14,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_app.config.bert_config import BertConfig
-
 # With a larger model the ops are so large that one text alone is faster on several threads.
 _LARGEST_WIDTH = 512
 # With fewer texts, a batch takes almost as long as with this number.
 _FEWEST_ROWS = 8
 
 
-def use_one_thread_per_op(config: BertConfig) -> None:
+def use_one_thread_per_op(hidden_size: int) -> None:
     """Makes TensorFlow run each op on one thread, if the model is small.
 
     The function does nothing if TensorFlow has begun to compute, or if the environment has TF_NUM_INTRAOP_THREADS.
 
     Args:
-        config: BertConfig. The configuration of the model.
+        hidden_size: int. The width of the model.
     """
-    if config.hidden_size <= _LARGEST_WIDTH and not os.environ.get("TF_NUM_INTRAOP_THREADS"):
+    if hidden_size <= _LARGEST_WIDTH and not os.environ.get("TF_NUM_INTRAOP_THREADS"):
         with contextlib.suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
 
