@@ -30,7 +30,8 @@ def main(arguments: list[str]) -> None:
     if _OUTPUT_DIR.value:
         answer_flags.check_new_answers(_OUTPUT_DIR.value)
     with app.quiet_start():
-        from keras_bert_app.tasks.scoring import make_ready, opened
+        from keras_bert_app.tasks.scoring import make_ready, opened, set_threads
+    set_threads(workdir)
     run = opened(workdir, **_given(), stream=sys.stderr)
     data_dir = _DATA_DIR.value or run.run.data_dir
     if run.task.has_file(data_dir, "dev"):  # the file of dev examples replaces the rows that the run held out

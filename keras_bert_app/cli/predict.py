@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> None:
     answer_flags.check_new_answers(output_dir)
     with app.quiet_start():
         from keras_bert_app.tasks.readers.tables import advice_of_trained_run
-        from keras_bert_app.tasks.scoring import opened
+        from keras_bert_app.tasks.scoring import opened, set_threads
+    set_threads(workdir)
     run = opened(workdir, **_given(), stream=sys.stderr)
     try:
         count, names, notes = run.predict(input_file, output_dir)
@@ -70,6 +71,8 @@ def _answer_texts(workdir):
         written_places.check_new([path], "output_dir")
     with app.quiet_start():
         from keras_bert_app.export import finetuned_export, raw_answers
+        from keras_bert_app.tasks.scoring import set_threads
+    set_threads(workdir)
     serve, names = finetuned_export.raw_text_function(workdir, given["changes"])
 
     def lines():

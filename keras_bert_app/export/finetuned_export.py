@@ -155,8 +155,8 @@ def raw_text_function(workdir: str, changes: dict | None = None) -> tuple[Callab
     Raises:
         UserError: the directory holds no fine-tuning run, or the run has not saved anything yet.
     """
-    changes = {"precision": "float32", "strategy": "one_device", **(changes or {})}
-    finetuned = FinetunedRun(workdir, changes)
+    changes = {"precision": "float32", **(changes or {})}
+    finetuned = FinetunedRun(workdir, changes, strategies.make_strategy("one_device"))
     inputs = ExistingRun.read(finetuned.directory).note("inputs")
     max_windows = finetuned.run.max_windows if "max_windows" in changes else MAX_WINDOWS
     return _module(finetuned, inputs, max_windows).exported["serving_default"], tuple(inputs)

@@ -62,8 +62,6 @@ class FinetunedRun:
             )
         self.checkpoint = best_weights(self.directory)
         checkpoints.check_size(self.checkpoint, model_config)
-        if self.task.kind == TEXT_TO_TEXT:
-            threads.use_one_thread_per_op(model_config.hidden_size)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
@@ -273,6 +271,20 @@ def opened(workdir: str, together: bool = False, changes: dict | None = None, st
             "the --workdir of a finetune command with --num_seeds"
         )
     return Ensemble(seeds.sound(workdir), changes, stream=stream)
+
+
+def set_threads(workdir: str) -> None:
+    """Sets the threads of TensorFlow for a process that only answers with a run. See runs.threads.
+
+    Args:
+        workdir: str. The work directory of the run. The process must not have computed anything yet.
+
+    Raises:
+        UserError: the directory holds no fine-tuning run.
+    """
+    model_config, run = ExistingRun.read(seeds.best_run(workdir)).config(FinetuningConfig)
+    if registry.find(run.task).kind == TEXT_TO_TEXT:
+        threads.use_one_thread_per_op(model_config.hidden_size)
 
 
 def make_ready(output_dir: str) -> None:
