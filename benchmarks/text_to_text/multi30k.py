@@ -176,7 +176,7 @@ def train_bert(data_dir: str, directory: str) -> None:
         max_seq_length=48,
         global_batch_size=128,
         # With AdamW at 2e-3 and dropout, 1,500 steps learned only the most frequent piece. These are the settings of
-        # the recipe small_budget, which trains by minutes.
+        # the recipe small_budget.
         optimizer="muon",
         learning_rate=3e-3,
         masked_lm_prob=0.25,

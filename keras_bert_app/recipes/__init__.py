@@ -52,7 +52,8 @@ def run_values(recipe: ModuleType | None, given: Mapping[str, Any], is_resumed: 
     """The values of a command's options: those of its recipe, overridden by the flags of the user.
 
     Ramps and warm-up have two forms: a number of steps, or a share of the run. If the user gives one form, the function
-    drops both forms of the recipe. It also drops them for a resumed run, which keeps its own values.
+    drops both forms of the recipe. It also drops them for a resumed run, which keeps its own values. If the user gives
+    the number of steps, and no time, the steps end the run instead of the recipe's time.
 
     Args:
         recipe: module of a recipe, or None.
@@ -63,4 +64,6 @@ def run_values(recipe: ModuleType | None, given: Mapping[str, Any], is_resumed: 
     for names in PretrainingConfig.SHARES.items():
         if is_resumed or not given.keys().isdisjoint(names):
             values = {name: value for name, value in values.items() if name not in names}
+    if "num_train_steps" in given:
+        values.pop("train_minutes", None)
     return {**values, **given}

@@ -10,9 +10,9 @@ the learning rate rises. Both are shares of --train_minutes. The learning rate a
 for narrow models (tiny, mini). A small learned hardly anything with them; --learning_rate=1e-3
 --initializer_range=0.04 began better (docs/results/vectors.md). Base has not been trained with the recipe. For base,
 give the values of BERT: --learning_rate=1e-4 --initializer_range=0.02.
-Cost: --train_minutes. Expected result with --config=tiny after ten minutes on one CPU core, in bfloat16, three seeds:
-held-out MLM accuracy 0.272 to 0.302, unigram baseline 0.047. On a slower core in float32, one seed reached 0.209
-(docs/results/pretraining.md).
+Cost: --train_minutes, or --num_train_steps instead. Expected result with --config=tiny after ten minutes on one CPU
+core, in bfloat16, three seeds: held-out MLM accuracy 0.272 to 0.302, unigram baseline 0.047. On a slower core in
+float32, one seed reached 0.209 (docs/results/pretraining.md).
 """
 
 CONFIG = "mini"

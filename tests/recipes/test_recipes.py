@@ -36,6 +36,14 @@ def test_given_steps_replace_the_shares_in_the_recipe_for_few_minutes():
     assert not {"length_ramp_share", "warmup_share"} & recipes.run_values(recipe, {}, is_resumed=True).keys()
 
 
+def test_a_given_number_of_steps_replaces_the_time_of_a_recipe():
+    recipe = recipes.load_recipe("small_budget")
+    run = PretrainingConfig(**recipes.run_values(recipe, {"num_train_steps": 500})).resolved()
+    assert (run.num_train_steps, run.train_minutes, run.warmup_share) == (500, 0.0, recipe.RUN["warmup_share"])
+    run = PretrainingConfig(**recipes.run_values(recipe, {"num_train_steps": 500, "train_minutes": 5.0})).resolved()
+    assert run.train_minutes == 5.0
+
+
 def test_steps_and_a_share_for_the_same_setting_are_refused():
     for steps, share in PretrainingConfig.SHARES.items():
         with pytest.raises(UserError, match=f"--{steps}=80 and --{share}=0.2 say the same in two ways; give one"):
