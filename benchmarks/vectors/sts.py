@@ -92,7 +92,8 @@ def settings_of(row: str, data_dir: str, model: str) -> dict:
         model: str. The start.
     """
     if row.startswith("simcse"):
-        return {"model": model, "data": _RAW_TEXT.value, "raw_texts": _NUM_RAW.value, **_simcse()}
+        raw = {"data": _RAW_TEXT.value, "raw_texts": _NUM_RAW.value, "scored_on": data_dir}
+        return {"model": model, **raw, "warmup": _WARMUP, **_ADAM, **_simcse()}
     return {"model": model, "data": data_dir, "epochs": _EPOCHS.value, "warmup": _WARMUP, **_training(), **_ADAM}
 
 

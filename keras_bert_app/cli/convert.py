@@ -90,6 +90,7 @@ def main(arguments: list[str]) -> None:
         from keras_bert_app.interop import load
         from keras_bert_app.interop.huggingface import sentence_transformers_files
     steps = _steps(source) if _TO.value == _OF_VECTORS else None
+    left_out = _words_of_steps(source) if _TO.value not in ("", _OF_VECTORS) and _has_modules(source) else ""
     if pruned and _TO.value == "workdir":
         from keras_bert_app.export import finetuned_export
 
@@ -112,6 +113,8 @@ def main(arguments: list[str]) -> None:
         print(line, flush=True)
     if _OUTPUT.value:
         _write(weights, steps)
+    if left_out:
+        print(f"left out: how a text gets its vector ({left_out}); --to={_OF_VECTORS} keeps it", flush=True)
     if not outputs_agree:
         sys.exit(1)
 
@@ -127,8 +130,7 @@ def _write(weights, steps):
     if steps:
         config = weights.config
         sentence_transformers_files.write(_OUTPUT.value, steps, config.hidden_size, config.max_position_embeddings)
-        prompts = f"; {steps.prompts.words()}" if steps.prompts.named else ""
-        print(f"modules.json: {steps.pooling} of the last layer{', of length 1' * steps.normalize}{prompts}")
+        print(f"modules.json: {_in_words(steps)}")
     if _PARITY.value:
         parity.write_golden(load.format_module(layout).read(_OUTPUT.value), _OUTPUT.value)
 
@@ -154,6 +156,21 @@ def _steps(source):
             "--task=similarity, or a folder with modules.json; or write --to=huggingface"
         )
     return steps
+
+
+def _words_of_steps(source):
+    """The steps of a folder with modules.json, in words."""
+    from keras_bert_app.interop.huggingface import sentence_transformers_files
+
+    try:
+        return _in_words(sentence_transformers_files.read(source))
+    except UserError as error:  # steps that nothing here computes
+        return str(error)
+
+
+def _in_words(steps):
+    prompts = f"; {steps.prompts.words()}" if steps.prompts.named else ""
+    return f"{steps.pooling} of the last layer{', of length 1' * steps.normalize}{prompts}"
 
 
 def _place_of_model(source):

@@ -127,8 +127,9 @@ def _check_flags(queries, corpus_file):
     for path in (corpus_file, _QUERY_FILE.value):
         # This reports a wrong name before TensorFlow loads. A pipe can be read only once, so it is not opened here.
         if path not in ("", "-") and not storage.is_remote(path) and not _is_pipe_or_directory(path):
-            with open_text(path):
-                pass
+            with open_text(path) as file:
+                if path == _QUERY_FILE.value and not file.read(1):
+                    raise UserError(f"--query_file={path}: has no query; write one a line")
     if not storage.is_remote(corpus_file) and _is_pipe_or_directory(corpus_file):
         raise UserError(
             f"--corpus_file={corpus_file}: cannot be read several times; give a regular file, not a pipe or directory"

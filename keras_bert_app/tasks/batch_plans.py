@@ -101,7 +101,8 @@ def _without_repeats(features, size, order, work):
     """Batches of `size` units in which no text_numbers occur in two units.
 
     A unit goes into the first open batch that has none of its texts. If texts repeat so often that many batches stay
-    open, the fullest one ends early. With `work`, units of similar work are neighbours, as in _by_rows.
+    open, the fullest one ends early. A unit that is alone in the end gets another one from a batch of three or more,
+    if their texts differ. With `work`, units of similar work are neighbours, as in _by_rows.
     """
     if work is not None:
         pools = [order[start : start + _POOL * size] for start in range(0, len(order), _POOL * size)]
@@ -120,7 +121,20 @@ def _without_repeats(features, size, order, work):
         known |= texts
         if len(units) == size:
             done.append(is_open.pop(place)[0])
-    return [Batch(np.array(units), size) for units in (*done, *(units for units, _ in is_open))]
+    batches = [*done, *(units for units, _ in is_open)]
+    _share(batches, features.text_numbers)
+    return [Batch(np.array(units), size) for units in batches]
+
+
+def _share(batches, text_numbers):
+    """Gives each unit that is alone in its batch another unit. Changes the lists of units in place."""
+    for alone in (units for units in batches if len(units) == 1):
+        known = text_numbers[alone[0]]
+        for units in reversed(batches):
+            places = np.flatnonzero(~np.isin(text_numbers[units], known).any(axis=1)) if len(units) > 2 else []
+            if len(places):
+                alone.append(units.pop(places[-1]))
+                break
 
 
 def _by_tokens(features, run, order):

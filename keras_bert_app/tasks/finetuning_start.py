@@ -29,7 +29,7 @@ from keras_bert_app.tasks import (
     transfer,
     vector_start,
 )
-from keras_bert_app.tasks.families import sequences, tagging, text_vectors
+from keras_bert_app.tasks.families import sequences, tagging, text_vectors, vector_checks
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.task import TEXT_TO_TEXT
@@ -177,7 +177,12 @@ def _resolved(data, run):
 def _small_batches(data, run, num_batches):
     """[] or a warning that batches are far from full, because equal texts never meet in one."""
     train, mean = data.train, data.train.num_units / num_batches
-    if train.text_numbers is None or num_batches < 2 or mean > 0.8 * run.global_batch_size:
+    fewest = -(-data.train.num_units // run.global_batch_size)
+    if train.text_numbers is None or num_batches == fewest:
+        return []
+    num_alone = sum(len(batch.units) == 1 for batch in batch_plans.epoch_plan(train, run, 0))
+    vector_checks.check_not_alone(data.train_examples, run, num_alone)
+    if mean > 0.8 * run.global_batch_size:
         return []
     first, second = train.text_numbers.T
     counts = np.bincount(np.concatenate([first, second[second != first]]))
@@ -185,7 +190,7 @@ def _small_batches(data, run, num_batches):
     text = " ".join(data.train_examples[train.examples[units[0]]].texts[places[0]].split())
     return [
         f"warning: a batch has {mean:.1f} examples in the mean, and not {run.global_batch_size}, because texts repeat "
-        f"and equal texts never meet in a batch; {counts.max():,} examples have the text {text[:60]!r}"
+        f"and equal texts never meet in a batch; {counted(counts.max(), 'example')} have the text {text[:60]!r}"
     ]
 
 

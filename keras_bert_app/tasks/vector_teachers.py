@@ -35,6 +35,7 @@ class _Teacher:
     tokenizer: BertTokenizer
     max_seq_length: int
     prompts: Prompts
+    size: int  # numbers of a vector
 
 
 def vectors(
@@ -70,7 +71,7 @@ def vectors(
         pooling = "[CLS]" if teacher.model.head.vector_pooling == "cls" else teacher.model.head.vector_pooling
         words = teacher.prompts.words()
         print(
-            f"teacher {run.teacher}: vectors of {config.hidden_size} numbers ({pooling} of the last layer) of "
+            f"teacher {run.teacher}: vectors of {teacher.size} numbers ({pooling} of the last layer) of "
             f"{counted(len(texts), 'text')}{f', {words}' if words else ''}",
             file=stream,
             flush=True,
@@ -83,8 +84,10 @@ def vectors(
     )
     if progress:
         progress.end()
-    found, share = of_size(np.concatenate(found), size)
-    if stream and size < config.hidden_size:
+    found = np.concatenate(found)[:, : teacher.size]
+    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    found, share = of_size(found, size)
+    if stream and size < teacher.size:
         print(
             f"  the {size} main directions of these vectors are learned; they hold {share:.1%} of their squares",
             file=stream,
@@ -146,7 +149,9 @@ def _load(run, strategy):
         load.assign(model, weights)
     positions = weights.config.max_position_embeddings
     tokenizer = tokenizer_of(weights.vocabulary, weights.config)
-    return _Teacher(model, tokenizer, min(length or positions, positions), own.prompts if own else NO_PROMPTS)
+    prompts, size = (own.prompts, own.truncate_dim) if own else (NO_PROMPTS, None)
+    width = weights.config.hidden_size
+    return _Teacher(model, tokenizer, min(length or positions, positions), prompts, min(size or width, width))
 
 
 def _is_export(path):

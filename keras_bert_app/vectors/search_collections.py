@@ -76,6 +76,9 @@ def _records(directory, name) -> Iterator[tuple[str, str, str]]:
         yield tuple(values)
 
 
+_LARGEST_GRADE = 1_000_000  # nDCG adds up grades as floats
+
+
 def _grades(directory, split):
     """Yields (place, query, text, grade) of the lines below the header."""
     path = _existing(directory, os.path.join("qrels", f"{split}.tsv"))
@@ -85,11 +88,15 @@ def _grades(directory, split):
             continue
         try:
             query, text, grade = fields
-            yield f"{path}:{number}", query, text, int(grade)
+            is_grade = abs(int(grade)) <= _LARGEST_GRADE
         except ValueError:
+            is_grade = False
+        if not is_grade:
             raise UserError(
-                f"{path}:{number}: {line[:60]!r}; expected query-id, corpus-id and a whole number, with tabs between"
-            ) from None
+                f"{path}:{number}: {line[:60]!r}; expected query-id, corpus-id and a whole number up to "
+                f"{_LARGEST_GRADE:,}, with tabs between"
+            )
+        yield f"{path}:{number}", query, text, int(grade)
 
 
 def _existing(directory, name):

@@ -46,14 +46,18 @@ def rankings_of_model(
     vectors_file = os.path.join(directory, f"{FLOAT32}.npy")
     texts = [text.encode() for text in collection.texts]
     progress = Progress("texts", len(texts), sum(map(work_of, texts)), stream)
-    vector_files.write_vectors(for_role(embed, "document"), texts, len(texts), vectors_file, done=progress.done)
+    counts = vector_files.write_vectors(
+        for_role(embed, "document"), texts, len(texts), vectors_file, done=progress.done
+    )
     progress.end()
+    cut = {"texts": counts.truncated, "queries": 0}
     vectors, names = vector_files.load_vectors(vectors_file), list(collection.queries)
     stored = {dtype: _in_type(vectors, directory, dtype) for dtype in dtypes} | {FLOAT32: vectors}
     found = {kind: {} for kind in kinds_of(dtypes)}
     for start in range(0, len(names), _QUERIES_AT_A_TIME):
         some = names[start : start + _QUERIES_AT_A_TIME]
-        queries, _ = embed_texts(for_role(embed, "query"), [collection.queries[name].encode() for name in some])
+        queries, truncated = embed_texts(for_role(embed, "query"), [collection.queries[name].encode() for name in some])
+        cut["queries"] += int(truncated.sum())
         rows = {kind: nearest(queries, of_kind, count + 1)[1] for kind, of_kind in stored.items()}
         if RESCORED in found:
             candidates = nearest(queries, stored["binary"], rescoring.default_count(count + 1))[1]
@@ -61,6 +65,13 @@ def rankings_of_model(
         for kind, rankings in found.items():
             for name, row in zip(some, rows[kind].tolist(), strict=True):
                 rankings[name] = _others(name, [collection.ids[place] for place in row], count)
+    for what, number in cut.items():
+        if number:
+            print(
+                f"{number:,} {what} had more tokens than the model reads; their ends were left out",
+                file=stream,
+                flush=True,
+            )
     return found
 
 

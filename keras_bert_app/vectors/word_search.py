@@ -1,5 +1,6 @@
 """Search by words: BM25, by the package bm25s."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -60,4 +61,5 @@ def _bm25s():
         raise UserError(
             "the package bm25s is not installed; pip install -r requirements-search.txt, or give --nobm25"
         ) from None
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it reports each step
     return bm25s

@@ -9,12 +9,16 @@ import pytest
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.config.prompts import Prompts
 from keras_bert_app.config.weight_shapes import part_of, shapes
 from keras_bert_app.interop import load, own_layout
+from keras_bert_app.interop.huggingface import sentence_transformers_files
+from keras_bert_app.interop.huggingface.sentence_transformers_files import SentenceTransformer
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import initialization, pretraining_start
 from tests.cli.test_commands import assert_refused
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
+from tests.random_models import write_random_model
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 TEXT = "".join(f"a b c {letter}\nd e f g\nh i {letter} j\n\n" for letter in "abcdefghijklmnop")
@@ -26,6 +30,21 @@ def source(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("my models") / "a source")
     own_layout.write(make_weights(CONFIGS["three_layers"]), directory)
     return directory
+
+
+def test_a_folder_of_sentence_transformers_loses_its_steps_in_another_layout_and_a_line_says_so(run, tmp_path):
+    folder = tmp_path / "vectors"
+    write_random_model(folder, ["a", "b"])
+    prompts = Prompts({"query": "a "})
+    sentence_transformers_files.write(
+        str(folder), SentenceTransformer("mean", True, 12, "", (), prompts=prompts), 22, 40
+    )
+    result = run("convert", f"--input={folder}", "--to=workdir", f"--output={tmp_path}/out")
+    assert result.returncode == 0, result.stderr
+    said = "(mean of the last layer, of length 1; prompts query 'a '); --to=sentence_transformers keeps it"
+    assert f"left out: how a text gets its vector {said}" in " ".join(result.stdout.split())
+    result = run("convert", f"--input={folder}", "--to=sentence_transformers", f"--output={tmp_path}/kept")
+    assert result.returncode == 0 and "left out: how" not in result.stdout
 
 
 @pytest.mark.parametrize(

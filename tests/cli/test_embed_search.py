@@ -177,6 +177,7 @@ def test_a_wrong_flag_of_embed_gives_one_line_and_leaves_no_file(embed, place, f
         (["x", "--output_format=csv"], ["csv", "table"]),
         (["x", "--top_k=0"], ["top_k"]),
         (["x", "--corpus_file=PLACE/empty.txt"], ["has no text"]),
+        (["--query_file=PLACE/empty.txt"], ["empty.txt: has no query; write one a line"]),
         (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
         (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]),
         (["x", "--vectors=PLACE/none.npy"], ["none.npy", "`embed` wrote"]),

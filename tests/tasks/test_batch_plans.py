@@ -88,6 +88,10 @@ def test_every_unit_comes_once_an_epoch_and_no_text_meets_itself(table, size, le
         assert sorted(np.concatenate([batch.units for batch in plan]).tolist()) == list(range(len(rows)))
         for batch in plan:
             assert 1 <= len(batch.units) <= batch.num_rows == size
+            if len(batch.units) == 1:  # it shares a text with each unit that could come to it
+                (alone,) = features.text_numbers[batch.units]
+                others = [other for bigger in plan if len(bigger.units) > 2 for other in bigger.units]
+                assert all(np.isin(features.text_numbers[other], alone).any() for other in others)
             # A text may be a negative of another unit. The loss then leaves it out.
             words = [numbers for unit in batch.units for numbers in {numbers for numbers, _ in rows[unit][:2]}]
             assert len(set(words)) == len(words)

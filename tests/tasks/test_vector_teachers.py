@@ -111,6 +111,17 @@ def test_the_teachers_vectors_are_those_of_embed(teacher, student, texts_dir):
     np.testing.assert_allclose(vector_teachers.vectors(data, run, 22, None, None), expected, atol=1e-6)
 
 
+def test_a_teacher_whose_folder_cuts_its_vectors_teaches_the_cut_ones(teacher, texts_dir, tmp_path):
+    own = shutil.copytree(teacher, tmp_path / "cut")
+    steps = SentenceTransformer("cls", False, 12, "", (), truncate_dim=8)
+    sentence_transformers_files.write(str(own), steps, 32, 40)
+    data, run = data_of(texts_dir, teacher=str(own))
+    found = vector_teachers.vectors(data, run, 8, None, output := io.StringIO())
+    expected = vectors_of(teacher, [*TEXTS, TEXTS[0]])[:, :8]
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+    assert "vectors of 8 numbers" in output.getvalue() and "main directions" not in output.getvalue()
+
+
 def test_a_teacher_reads_its_own_prompts_and_not_those_of_the_student(teacher, tmp_path):
     own = shutil.copytree(teacher, tmp_path / "with prompts")
     steps = SentenceTransformer("cls", False, 12, "", (), prompts=Prompts({"query": "good ", "document": "bad "}))

@@ -60,6 +60,7 @@ def test_a_collection_has_the_queries_with_a_relevant_text(tmp_path):
         ("qrels/test.tsv", "q1\td9\t1\n", r"test.tsv:1: 'd9' is not in corpus.jsonl; expected the _id"),
         ("qrels/test.tsv", "q9\td1\t1\n", r"test.tsv:1: 'q9' is not in queries.jsonl"),
         ("qrels/test.tsv", "q1\td1\n", r"test.tsv:1: 'q1\\td1'; expected query-id, corpus-id and a whole number"),
+        ("qrels/test.tsv", f"q1\td1\t{'9' * 400}\n", "test.tsv:1: .*; expected .* a whole number up to 1,000,000"),
         ("qrels/test.tsv", "q1\td1\t0\n", "no query of qrels/test.tsv has a relevant text"),
         ("corpus.jsonl", '{"_id": "d1"}\n{"_id": "d1"}\n', r"corpus.jsonl:2: _id 'd1' occurs twice"),
         ("corpus.jsonl", '{"text": "a"}\n', r"corpus.jsonl:1: .*; expected an object such as"),
@@ -117,6 +118,7 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     flags = (*own, f"--baseline={model} 2", f"--output_file={output}", f"--save_rankings={kept}")
     done = run("evaluate_search", *flags)
     assert done.returncode == 0, done.stderr
+    assert "Building index" not in done.stderr and "their ends were left out" not in done.stderr
     assert "9 texts, 10 queries of test" in done.stdout
     assert f"ndcg@10 of {model} minus that of BM25: " in done.stdout
     scores = json.loads(output.read_text())["scores"]

@@ -51,8 +51,7 @@ def _check_company(examples, run, place):
     Raises:
         UserError: an example would be alone, or all examples have one score.
     """
-    brings_others = run.mine_negatives or all(len(example.texts) > 2 for example in examples)
-    if run.vector_loss not in (CONTRASTIVE, SIMCSE, COSENT) or run.vector_loss == CONTRASTIVE and brings_others:
+    if not _needs_others(examples, run):
         return
     if run.global_batch_size < 2:
         raise UserError(
@@ -64,6 +63,30 @@ def _check_company(examples, run, place):
         raise UserError(
             f"{place}: all scores are {examples[0].label:g}; expected different ones, because the loss learns their "
             "order; --vector_loss=cosine learns the scores themselves"
+        )
+
+
+def _needs_others(examples, run):
+    """Whether an example that is alone in its batch teaches nothing."""
+    brings_others = run.mine_negatives or all(len(example.texts) > 2 for example in examples)
+    return run.vector_loss in (SIMCSE, COSENT) or run.vector_loss == CONTRASTIVE and not brings_others
+
+
+def check_not_alone(examples: Sequence[Any], run: FinetuningConfig, num_alone: int) -> None:
+    """Checks that not all examples are alone in their batches because of repeated texts.
+
+    Args:
+        examples: text_vectors.Example. Those that train.
+        run: FinetuningConfig.
+        num_alone: int. Batches of an epoch that have one example.
+
+    Raises:
+        UserError: all are alone, and the loss compares examples.
+    """
+    if num_alone == len(examples) and _needs_others(examples, run):
+        raise UserError(
+            f"{examples[0].place.rpartition(':')[0]}: any two examples have a text in common, and equal texts never "
+            "meet in a batch, so each example is alone and teaches nothing; give examples with other texts"
         )
 
 
@@ -90,6 +113,11 @@ def check_judged(examples: Sequence[Any], run: FinetuningConfig) -> None:
         raise UserError(
             f"{other.place}: the score {run.similarity_metric} needs {what} in each row; name the columns with "
             "--text_columns and --label_column, or give another file"
+        )
+    if run.similarity_metric == "spearman" and len({example.label for example in examples}) < 2:
+        raise UserError(
+            f"{examples[0].place}: all scores are {examples[0].label:g}; expected different ones, because spearman "
+            "compares their order"
         )
     if run.similarity_metric == "nearest_label" and len(examples) < 2:
         raise UserError(f"{examples[0].place}: the nearest other text needs two examples; give more")

@@ -4,7 +4,6 @@ import csv
 import gzip
 import itertools
 import json
-import math
 import os
 import sys
 import zlib
@@ -19,6 +18,7 @@ FILES = {
     split: tuple(name + ending for name in names for ending in _ENDINGS)
     for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()
 }
+_LARGEST_NUMBER = 3.4028234663852886e38  # of float32
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 8, 30
 _LINE_1 = "; line 1 was read as the header; if it is an example, "
 _HEAD_ADVICE = (
@@ -223,12 +223,12 @@ def texts_in(path: str, number: int, row: dict[str, Any], names: Sequence[str]) 
 
 
 def number_of(value: Any) -> float | None:
-    """A finite number, or None if the value is none."""
+    """A finite number of float32, or None if the value is none."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= _LARGEST_NUMBER else None
 
 
 def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.sentence_vectors import Pooling, embedding_module
@@ -106,6 +107,7 @@ def test_a_model_or_pooling_that_cannot_learn_is_refused(tmp_path, pretrained):
         ("nearest_label", ["text_a\ttext_b", "a\tb"], "needs a text and a label in each row"),
         ("mrr", ["text\tlabel", "a\tb"], "needs a text and its own text in each row"),
         ("spearman", ["text_a\ttext_b", "a\tb"], "needs two texts and a score in each row"),
+        ("spearman", ["text_a\ttext_b\tscore", "a\tb\t3", "b\ta\t3"], "all scores are 3; expected different ones"),
         ("nearest_label", ["text\tlabel", "a\tb"], "the nearest other text needs two examples"),
     ],
 )
@@ -198,6 +200,34 @@ def test_a_few_repeated_texts_do_not_slow_down_the_plan():
     (line,) = finetuning_start._small_batches(data, run, len(plan))
     assert "examples in the mean, and not 32, because texts repeat" in line
     assert line.endswith("; 250 examples have the text 'a0'")
+
+
+def warnings_of(pairs, **settings):
+    """(number of examples of each batch of the first epoch, warnings about them) of pairs of texts."""
+    examples = [Example("", pair, None, f"t.tsv:{number}") for number, pair in enumerate(pairs, 1)]
+    run = FinetuningConfig(
+        **{"task": "similarity", "vector_loss": "contrastive", "global_batch_size": 32, "max_seq_length": 8, **settings}
+    )
+    features = text_vectors.featurize(TASK, examples, tokenizer_of_words(), run, ())
+    sizes = [len(batch.units) for batch in batch_plans.epoch_plan(features, run, 0)]
+    data = types.SimpleNamespace(train=features, train_examples=examples)
+    return sorted(sizes), finetuning_start._small_batches(data, run, len(sizes))
+
+
+def test_the_rest_of_a_division_is_no_warning_and_no_example_is_left_alone():
+    assert warnings_of([(f"q{n}", f"a{n}") for n in range(33)]) == ([2, 31], [])
+    assert warnings_of([(f"q{n}", f"a{n}") for n in range(97)]) == ([2, 31, 32, 32], [])
+    sizes, (line,) = warnings_of([*((f"q{n}", f"a{n}") for n in range(4)), ("q", "a0"), ("q", "a0")])
+    assert sizes == [2, 2, 2] and line.endswith("; 3 examples have the text 'a0'")
+
+
+def test_examples_that_are_all_alone_are_refused_if_the_loss_compares_them():
+    with pytest.raises(
+        UserError, match="^t.tsv: any two examples have a text in common.* is alone and teaches nothing"
+    ):
+        warnings_of([("cat", "dog")] * 30)
+    sizes, (line,) = warnings_of([("cat", "dog", "bird")] * 30)  # its own negative
+    assert sizes == [1] * 30 and "30 examples have the text 'cat'" in line
 
 
 def test_examples_of_a_label_stand_together_in_a_batch():
@@ -359,6 +389,10 @@ def test_every_kind_of_table_is_learned(tmp_path, pretrained, head, rows):
     wanted = {"task": "similarity", "init_checkpoint": pretrained, "max_seq_length": 16, "num_train_steps": 4}
     figures, _ = launched(tmp_path / "run", {**wanted, "data_dir": write(tmp_path, train=[head, *rows], dev=dev)})
     assert np.isfinite(figures["reported"]["score"])
+    start, _ = load.load_weights(pretrained, allow_missing=PARTS[1:])
+    learned, _ = load.load_weights(str(tmp_path / "run"), allow_missing=PARTS[1:])
+    path = "encoder/embeddings/word_embeddings"
+    assert np.abs(learned.tensors[path] - start.tensors[path]).max() > 1e-5
 
 
 def test_two_replicas_with_negatives_of_both_end_with_the_weights_of_one(tmp_path, pretrained):

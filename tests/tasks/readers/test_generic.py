@@ -155,6 +155,7 @@ def test_numbers_are_read_from_text_and_json(tmp_path):
             "a.jsonl:1: labels '[1]'; expected names joined by commas, or a list of them",
         ),
         ("regression", '{"text": "a", "label": "high"}', "a.jsonl:1: label 'high'; expected a number"),
+        ("regression", '{"text": "a", "label": 1e300}', "a.jsonl:1: label '1e+300'; expected a number"),
         ("regression", '{"text": "a", "label": "nan"}', "a.jsonl:1: label 'nan'; expected a number"),
         ("regression", f'{{"text": "a", "label": 1{"0" * 400}}}', f"a.jsonl:1: label '1{'0' * 39}'; expected a number"),
     ],
