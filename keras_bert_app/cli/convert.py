@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> None:
         from keras_bert_app.interop import load
         from keras_bert_app.interop.huggingface import sentence_transformers_files
     steps = _steps(source) if _TO.value == _OF_VECTORS else None
-    left_out = _words_of_steps(source) if _TO.value not in ("", _OF_VECTORS) and _has_modules(source) else ""
+    left_out = _words_of_steps(source) if _TO.value and _TO.value != _OF_VECTORS and _has_modules(source) else ""
     if pruned and _TO.value == "workdir":
         from keras_bert_app.export import finetuned_export
 

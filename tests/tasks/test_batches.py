@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.execution import PARTS, PLAIN
+from keras_bert_app.runs import threads
 from keras_bert_app.tasks import batch_plans, batches, scheduled_sampling, scoring
 from keras_bert_app.tasks.features import Features
 from tests.tasks.conftest import CONFIG
@@ -244,18 +245,22 @@ def test_many_tokens_are_worth_compiling_for():
 
 
 @pytest.mark.parametrize(
-    "strategy, precision, expected",
+    "task, strategy, precision, expected",
     [
-        (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", (PLAIN, True)),
-        (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", (PARTS, False)),
-        (two_replicas(), "float32", (PLAIN, False)),
+        ("classification", tf.distribute.OneDeviceStrategy("CPU:0"), "float32", (PLAIN, True, 1)),
+        ("translation", tf.distribute.OneDeviceStrategy("CPU:0"), "float32", (PLAIN, True, 3)),
+        ("translation", tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", (PARTS, False, 1)),
+        ("translation", two_replicas(), "float32", (PLAIN, False, 1)),
     ],
 )
-def test_one_cpu_without_compilation_takes_batches_of_any_shape(strategy, precision, expected):
+def test_one_cpu_without_compilation_takes_batches_of_any_shape_and_writes_texts_on_each_core(
+    monkeypatch, task, strategy, precision, expected
+):
+    monkeypatch.setattr(threads, "num_cores", lambda: 3)
     execution, shapes = scoring.compilation(
-        strategy, run(precision=precision), CONFIG, random_features(64), times=10**6
+        strategy, run(task=task, precision=precision), CONFIG, random_features(64), times=10**6
     )
-    assert (execution, shapes["is_any_shape"]) == expected
+    assert (execution, shapes["is_any_shape"], shapes["num_calls"]) == expected
 
 
 def test_batches_by_tokens_have_every_unit_once_and_one_number_of_rows_for_each_length():
