@@ -45,8 +45,10 @@ from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 _OURS, _TORCH = "ours_language_model", "torch_language_model"
 _VOCABULARY = 8000
-_RATE_FACTOR = 4  # the losses of these models change more slowly than those of training_step
+_RATE_FACTOR = {"gpt": 4, "lstm_lm": 40}  # the losses of these models change more slowly than those of training_step
 _LSTM_SPREAD = 0.25  # with smaller weights, three steps hardly change the loss of an LSTM
+# Recurrent weights of that size make an LSTM chaotic: over 128 places, rounding changes its loss by 1e-3.
+_RECURRENT_FACTOR = 0.2
 # With these weights, rounding changes the loss after two updates by up to 2e-5.
 _LSTM_AGREEMENT = {"float32": 1e-4}
 _MODELS = {
@@ -165,6 +167,8 @@ def written(config: BertConfig, rows: int, length: int):
         np.savez(batch_file, input_word_ids=ids)
         is_gpt = config.architecture == "gpt"
         tensors = step_contenders.random_weights(config, **({} if is_gpt else {"spread": _LSTM_SPREAD}))
+        for path in (path for path in tensors if path.endswith("recurrent_kernel")):
+            tensors[path] *= _RECURRENT_FACTOR
         pieces = [*SPECIAL_PIECES, *(f"w{number}" for number in range(config.vocab_size - len(SPECIAL_PIECES)))]
         vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
         weights = Weights(config, tensors, vocabulary=vocabulary, origin="random")
@@ -175,7 +179,7 @@ def written(config: BertConfig, rows: int, length: int):
             "architecture": config.architecture,
             "batch_file": batch_file,
             "directory": model_dir,
-            "learning_rate": _RATE_FACTOR * step_contenders.learning_rate(_num_parameters(config)),
+            "learning_rate": _RATE_FACTOR[config.architecture] * step_contenders.learning_rate(_num_parameters(config)),
         }
         yield dict.fromkeys((_OURS, _TORCH), request)
 
