@@ -128,13 +128,16 @@ def _without_repeats(features, size, order, work):
 
 def _share(batches, text_numbers):
     """Gives each unit that is alone in its batch another unit. Changes the lists of units in place."""
+    bigger = [units for units in batches if len(units) > 2]
     for alone in (units for units in batches if len(units) == 1):
-        known = text_numbers[alone[0]]
-        for units in reversed(batches):
-            places = np.flatnonzero(~np.isin(text_numbers[units], known).any(axis=1)) if len(units) > 2 else []
-            if len(places):
-                alone.append(units.pop(places[-1]))
-                break
+        if not bigger:
+            return
+        units = bigger[-1]
+        # A unit has two texts, and a text occurs in one unit of a batch. So one of three units has other texts.
+        is_other = ~np.isin(text_numbers[units], text_numbers[alone[0]]).any(axis=1)
+        alone.append(units.pop(np.flatnonzero(is_other)[-1]))
+        if len(units) == 2:
+            bigger.pop()
 
 
 def _by_tokens(features, run, order):

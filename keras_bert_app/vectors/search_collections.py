@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.readers.tables import lines_of, without_surrogates
 
+_LARGEST_GRADE = 1_000_000  # nDCG adds up grades as floats
+
 
 @dataclasses.dataclass(frozen=True)
 class Collection:
@@ -74,9 +76,6 @@ def _records(directory, name) -> Iterator[tuple[str, str, str]]:
             )
         seen.add(values[0])
         yield tuple(values)
-
-
-_LARGEST_GRADE = 1_000_000  # nDCG adds up grades as floats
 
 
 def _grades(directory, split):

@@ -29,8 +29,10 @@ def test_a_table_without_a_header_or_without_rows_is_refused_with_advice_for_pre
     def predict(path, output_dir):
         return registry.find("classification").read_file(path, settings, has_labels=False)
 
-    monkeypatch.setattr(scoring, "set_threads", lambda workdir: None)
+    prepared = []
+    monkeypatch.setattr(scoring, "set_threads", prepared.append)
     monkeypatch.setattr(scoring, "opened", lambda *_, **__: types.SimpleNamespace(run=settings, predict=predict))
     path = written(tmp_path, name, content)
     result = run("predict", "--workdir=x", f"--input_file={path}", f"--output_dir={tmp_path}/answers")
     assert result.returncode == 2 and result.stderr.endswith(f"{path}{said}") and result.stderr.count("\n") == 1
+    assert prepared == ["x"]

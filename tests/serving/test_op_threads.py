@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.runs import threads
-from keras_bert_app.serving import op_threads
+from keras_bert_app.serving import op_threads, server
+from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.model_configs import ModelConfig
 
 WRITER = {"export.json": {"kind": "text_to_text"}, "config.json": {"hidden_size": 256}}
@@ -40,3 +42,12 @@ def test_each_op_has_one_thread_if_all_newest_versions_write_texts(tmp_path, mon
     monkeypatch.setattr(threads, "use_one_thread_per_op", widths.append)
     op_threads.prepare([model(tmp_path / f"model {number}", *versions) for number, versions in enumerate(models)])
     assert widths == expected
+
+
+def test_the_server_sets_its_threads_before_it_loads_a_model(tmp_path, monkeypatch):
+    prepared = []
+    monkeypatch.setattr(op_threads, "prepare", prepared.append)
+    configs = [model(tmp_path / "empty")]
+    with pytest.raises(UserError, match="no version of model 'empty' there"):
+        server.run(configs, BatchingOptions(), server.ServerOptions(port=0), lambda line: None)
+    assert prepared == [configs]

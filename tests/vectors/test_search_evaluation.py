@@ -1,5 +1,6 @@
 """Search on collections: scores against trec_eval, files and their faults, BM25, and the command."""
 
+import io
 import json
 import math
 import shutil
@@ -10,7 +11,8 @@ import pytest
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import search_scores
 from keras_bert_app.vectors import search_collections, word_search
-from keras_bert_app.vectors.search_evaluation import compared
+from keras_bert_app.vectors.search_evaluation import compared, rankings_of_model
+from keras_bert_app.vectors.text_embedder import embedder_of
 from tests.cli.conftest import run  # noqa: F401  a fixture
 from tests.random_models import write_random_model
 
@@ -94,6 +96,16 @@ def test_bm25_is_lucenes_formula():
         return idf * count / (count + 0.9 * (1 - 0.4 + 0.4 * length / mean))
 
     assert found == sorted("01", key=lambda name: -score(*((1, 2) if name == "0" else (2, 4))))
+
+
+def test_texts_and_queries_that_lose_their_ends_are_counted(tmp_path):
+    model = write_random_model(tmp_path / "a model", WORDS, max_position_embeddings=8)
+    texts = {"d1": " ".join(WORDS[:3] * 9), "d2": WORDS[0], "d3": " ".join(WORDS[:2] * 9)}
+    data = write_collection(tmp_path / "c", texts, {"q1": " ".join(WORDS[:3] * 9)}, [("q1", "d1", 1)])
+    collection, said = search_collections.read(data), io.StringIO()
+    rankings_of_model(embedder_of(str(model)), collection, str(tmp_path), 3, said)
+    assert "2 texts had more tokens than the model reads; their ends were left out\n" in said.getvalue()
+    assert "1 queries had more tokens than the model reads; their ends were left out\n" in said.getvalue()
 
 
 def test_gains_have_intervals_over_queries():

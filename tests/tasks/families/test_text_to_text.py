@@ -23,7 +23,7 @@ from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.tasks import objectives, predicting, registry, transfer
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families.text_to_text import Example
-from keras_bert_app.tasks.scoring import FinetunedRun, compilation, opened
+from keras_bert_app.tasks.scoring import FinetunedRun, compilation, opened, set_threads
 from keras_bert_app.training import forward
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.tasks import conftest
@@ -179,6 +179,16 @@ def test_predictions_are_lines_of_text_and_the_best_texts_with_their_scores(tran
     first = json.loads((tmp_path / "out/probabilities.jsonl").read_text(encoding="utf-8").split("\n")[0])
     assert first["text"] == first["texts"][0] == "two one." and len(first["texts"]) == 2
     assert first["scores"] == sorted(first["scores"], reverse=True) and first["scores"][0] < 0
+
+
+def test_only_a_run_that_writes_texts_sets_the_threads(translator, monkeypatch):
+    widths = []
+    monkeypatch.setattr(threads, "use_one_thread_per_op", widths.append)
+    set_threads(translator[0])
+    assert widths == [CONFIG.hidden_size]
+    monkeypatch.setattr(registry, "find", lambda name: registry.TASKS["ner"])
+    set_threads(translator[0])
+    assert widths == [CONFIG.hidden_size]
 
 
 def test_batches_at_the_same_time_give_the_same_texts_and_stop_when_asked(translator, parallel_dir, monkeypatch):
