@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import math
 import shutil
 
@@ -81,10 +82,12 @@ def test_a_missing_file_is_named(tmp_path):
         search_collections.read(str(tmp_path))
 
 
-def test_bm25_ranks_by_words_and_leaves_out_texts_without_them():
+def test_bm25_ranks_by_words_and_leaves_out_texts_without_them(caplog):
+    caplog.set_level(logging.INFO)
     texts = ["the cat sat", "a dog and a cat and a bird", "stones", "猫在山上"]
     found = word_search.rankings(list("abcd"), texts, {"1": "Cat sat", "2": "nothing here", "3": "山"}, 3)
     assert found == {"1": ["a", "b"], "2": [], "3": ["d"]}
+    assert not caplog.records  # bm25s reports each step otherwise
 
 
 def test_bm25_is_lucenes_formula():
@@ -130,7 +133,7 @@ def test_the_command_scores_a_model_beside_bm25_and_another_model(tmp_path, run)
     flags = (*own, f"--baseline={model} 2", f"--output_file={output}", f"--save_rankings={kept}")
     done = run("evaluate_search", *flags)
     assert done.returncode == 0, done.stderr
-    assert "Building index" not in done.stderr and "their ends were left out" not in done.stderr
+    assert "their ends were left out" not in done.stderr
     assert "9 texts, 10 queries of test" in done.stdout
     assert f"ndcg@10 of {model} minus that of BM25: " in done.stdout
     scores = json.loads(output.read_text())["scores"]
