@@ -19,6 +19,8 @@ def results_of(
 ) -> dict:
     """Runs each row once and keeps its result in a JSON file. A row that the file already has does not run again.
 
+    Several processes may run different rows of one file at the same time.
+
     Args:
         rows: names of the rows.
         run: function of a row's name that returns a JSON-able result.
@@ -34,7 +36,7 @@ def results_of(
         UserError: the file has a row with other settings. The message names the first setting that differs.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    done = _read(path) if os.path.exists(path) else {}
+    done = _read(path)
     # JSON changes some types, such as tuples. Compare the settings in the form in which they are read back.
     settings = {row: json.loads(json.dumps(settings(row) if callable(settings) else settings)) for row in rows}
     for row in rows:
@@ -42,7 +44,8 @@ def results_of(
             _refuse_others(done[row]["settings"], settings[row], row, path)
     for row in rows:
         if row not in done:
-            done[row] = {"settings": settings[row], "result": run(row)}
+            entry = {"settings": settings[row], "result": run(row)}
+            done = {**_read(path), row: entry}
             storage.write_whole(path, json.dumps(done, indent=1))
         print(f"{row}: {shown(done[row]['result'])}", flush=True)
     return {row: done[row]["result"] for row in rows}
@@ -68,6 +71,8 @@ def alike(path: str, settings: dict, names: Iterable[str]) -> dict:
 
 
 def _read(path):
+    if not os.path.exists(path):
+        return {}
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
