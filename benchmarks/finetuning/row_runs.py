@@ -83,12 +83,13 @@ def summary(figures: dict) -> dict[str, str]:
 
 
 @functools.cache
-def measures(workdir: str, test_file: str) -> tuple[list, list]:
-    """Answers a labelled file with the run of each seed of a row.
+def measures(workdir: str, test_file: str = "", **changes) -> tuple[list, list]:
+    """Answers labelled examples with the run of each seed of a row.
 
     Args:
         workdir: the work directory of the row.
-        test_file: the labelled file.
+        test_file: the labelled file. Without it, the examples are the half of dev that did not choose the weights.
+        **changes: options of FinetuningConfig, such as num_beams.
 
     Returns:
         (list of the intervals.Measure of each seed, list of the sources of the examples).
@@ -98,8 +99,12 @@ def measures(workdir: str, test_file: str) -> tuple[list, list]:
     found, sources = [], []
     names = [name for name in sorted(os.listdir(workdir)) if name.startswith("seed-")]
     for directory in [os.path.join(workdir, name) for name in names] or [workdir]:
-        run = FinetunedRun(directory)
-        _, examples, _, predictions = run.evaluate(test_file, split="test")
+        run = FinetunedRun(directory, changes)
+        if test_file:
+            _, examples, _, predictions = run.evaluate(test_file, split="test")
+        else:
+            path, most = run.task.path(run.run.data_dir, "dev"), run.run.max_eval_examples
+            _, examples, _, predictions = run.evaluate(path, most=most, split="dev", has_chosen=True)
         found.append(run.task.family.measure(run.task, examples, predictions, run.labels))
         sources = run.task.family.sources(examples)
     return found, sources

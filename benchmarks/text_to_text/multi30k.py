@@ -6,14 +6,18 @@ python -m benchmarks.text_to_text.multi30k --data_dir=MULTI30K --directory=runs/
 
 MULTI30K has train, val and test_2016_flickr in German (.de) and English (.en), compressed or not. A row is
 SOURCE_TARGET:KIND. All models have the width 128, one vocabulary of 8,000 pieces with case for both languages, and the
-same number of steps. Half of val chooses the weights of a row, and the other half gives its
-BLEU. The rows that begin with "warm" start from a BERT of the same shape, which this benchmark first trains on the
-training captions of both languages. A row that ends in "quarter" has a quarter of the training pairs.
+same number of steps. Half of val chooses the weights of a row, and the other half gives its BLEU. The rows that begin
+with "warm" start from a BERT of the same shape, which this benchmark first trains on the training captions of both
+languages. The rows that begin with "random" have the same model and flags, and random weights. A row that ends in
+"quarter" has a quarter of the training pairs.
 
 The table also shows what the same weights reach with a greedy search, and what the last checkpoint and the mean of the
-last five checkpoints reach on the half of val that chooses. --test_rows scores rows on test_2016_flickr. Choose them by
-the table, and score each row once. A row that was stopped continues. A step of the Transformer takes about 1.1 seconds
-on two cores with AVX2, so its row takes 1.8 hours; --steps=2400 is enough to compare rows.
+last five checkpoints reach on the half of val that chooses. A second table has the differences between rows that differ
+in one flag, as far as --rows names both. Their intervals come from resampled pairs of sentences and seeds.
+
+--test_rows scores rows on test_2016_flickr. Choose them by the table, and score each row once. A row that was stopped
+continues. A step of the Transformer takes about 1.1 seconds on two cores with AVX2, so its row takes 1.8 hours;
+--steps=2400 is enough to compare rows. Several commands may run different rows of one directory at the same time.
 """
 
 import json
@@ -23,24 +27,13 @@ from absl import flags
 
 from benchmarks.common import own_commands
 from benchmarks.common.resumable import results_of
+from benchmarks.finetuning.paired_difference import paired_difference
+from benchmarks.finetuning.row_runs import measures
+from benchmarks.text_to_text.multi30k_rows import CONFIG, KINDS, ROWS, differences, reads_bert
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 from pipelines import storage
 
-_PAIRS = 29_000
-_CONFIG = {
-    "vocab_size": 8000,
-    "hidden_size": 128,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 256,
-    "hidden_act": "relu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.06,
-    "do_lower_case": False,
-}
 _COMMON = {
     "task": "translation",
     "max_seq_length": 64,
@@ -51,26 +44,6 @@ _COMMON = {
     "bias_correction": True,
     "seed": 1,
 }
-_RNN = {"encoder_layers": 0, "bilstm_units": 128, "learning_rate": 2e-3}
-_WARM = {"learning_rate": 2e-3, "encoder_dropout": _CONFIG["hidden_dropout_prob"]}  # the BERT has none
-_QUARTER = {"max_train_examples": _PAIRS // 4}
-# KIND -> flags of finetune.
-KINDS = {
-    "rnn_state": {**_RNN, "decoder": "rnn_state"},
-    "rnn_context": {**_RNN, "decoder": "rnn_context"},
-    "rnn_feedback": {**_RNN, "decoder": "rnn_feedback"},
-    "rnn_context_additive": {**_RNN, "decoder": "rnn_context", "attention": "additive"},
-    "rnn_feedback_additive": {**_RNN, "decoder": "rnn_feedback", "attention": "additive"},
-    "rnn_feedback_dot": {**_RNN, "decoder": "rnn_feedback", "attention": "dot"},
-    "transformer": {},
-    "transformer_no_smoothing": {"label_smoothing": 0.0},
-    "transformer_quarter": _QUARTER,
-    "warm": _WARM,
-    "warm_scratch_decoder": {**_WARM, "decoder_init": "scratch"},
-    "warm_quarter": {**_WARM, **_QUARTER},
-}
-ROWS = [f"en_de:{kind}" for kind in KINDS]
-ROWS += [f"de_en:{kind}" for kind in ("rnn_feedback", "rnn_feedback_additive", "transformer", "warm")]
 _TEST = "test_2016_flickr"
 
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of Multi30k.")
@@ -95,10 +68,19 @@ def main(arguments):
         _ROWS.value,
         lambda row: run_row(data_dir, directory, row, given[row]),
         os.path.join(directory, "table.json"),
-        lambda row: {"finetune": given[row], "bert_steps": _BERT_STEPS.value if "warm" in row else 0},
+        lambda row: {"finetune": given[row], "bert_steps": _BERT_STEPS.value if reads_bert(row) else 0},
         shown=lambda figures: f"BLEU {figures['bleu']:.2f}",
     )
     print("\n" + "\n".join(table(done)))
+    wanted = differences(_ROWS.value)
+    found = results_of(
+        list(wanted),
+        lambda name: difference(directory, *wanted[name]),
+        os.path.join(directory, "differences.json"),
+        lambda name: {"row": given[wanted[name][0]], "minus": given[wanted[name][1]]},
+        shown=lambda figures: f"{figures['difference']:+.2f}",
+    )
+    print("\n" + "\n".join(difference_table(found)))
     if _TEST_ROWS.value:
         tested = results_of(
             _TEST_ROWS.value,
@@ -122,13 +104,13 @@ def write_vocabulary(data_dir: str, directory: str) -> tuple[str, str]:
     """
     storage.make_directories(directory)
     vocab_file, config_file = (os.path.join(directory, name) for name in ("vocab.txt", "config.json"))
-    storage.write_whole(config_file, json.dumps(_CONFIG, indent=1) + "\n")
+    storage.write_whole(config_file, json.dumps(CONFIG, indent=1) + "\n")
     if not storage.exists(vocab_file):
         own_commands.run(
             "learn_vocab",
             input_files=os.path.join(data_dir, "train.*"),
             vocab_file=vocab_file,
-            vocab_size=_CONFIG["vocab_size"],
+            vocab_size=CONFIG["vocab_size"],
             do_lower_case=False,
         )
     return vocab_file, config_file
@@ -147,7 +129,7 @@ def flags_of(row: str, data_dir: str, directory: str, vocab_file: str, config_fi
     pair, kind = row.split(":")
     source, target = pair.split("_")
     start = {"config": config_file, "vocab_file": vocab_file}
-    if kind.startswith("warm"):
+    if reads_bert(row):
         start = {"init_checkpoint": os.path.join(directory, "bert")}
     return {
         **_COMMON,
@@ -205,7 +187,7 @@ def run_row(data_dir: str, directory: str, row: str, given: dict) -> dict:
         dict of figures: bleu, interval, bleu_lowercase, chrf, signature, baseline, greedy, last, average, best, step,
         examples, minutes, tokens_per_second. With several seeds, the figures of the first seed and bleu_of_seeds.
     """
-    if "warm" in row:
+    if reads_bert(row):
         train_bert(data_dir, directory)
     workdir = _workdir(directory, row)
     own_commands.run("finetune", workdir=workdir, **given)
@@ -231,6 +213,23 @@ def run_row(data_dir: str, directory: str, row: str, given: dict) -> dict:
         "tokens_per_second": sorted(speeds)[len(speeds) // 2],
         "bleu_of_seeds": [each["reported"]["score"] for each in figures],
     }
+
+
+def difference(directory: str, row: str, other: str, num_beams: int) -> dict:
+    """The difference in BLEU of two rows on the half of val that did not choose the weights.
+
+    Args:
+        directory: str. Folder of the benchmark.
+        row: str. A row that has run.
+        other: str. The row that is subtracted.
+        num_beams: int. Beams for the other row; 0 for its own number.
+
+    Returns:
+        dict. See paired_difference.
+    """
+    ours, sources = measures(_workdir(directory, row))
+    theirs, _ = measures(_workdir(directory, other), **({"num_beams": num_beams} if num_beams else {}))
+    return paired_difference(ours, theirs, sources)
 
 
 def test_row(data_dir: str, directory: str, row: str) -> dict:
@@ -273,6 +272,19 @@ def table(done: dict):
             f"{figures['chrf']:.1f} | {figures['greedy']:.1f} | {figures['last']:.1f}, {figures['average']:.1f}, "
             f"{figures['best']:.1f} | {figures['minutes']:.0f} |"
         )
+
+
+def difference_table(found: dict):
+    """Yields the table of differences in Markdown, a line for each.
+
+    Args:
+        found: dict. Name of the difference -> result of paired_difference.
+    """
+    yield "| difference | BLEU | 95 % interval |"
+    yield "|---|---|---|"
+    for name, figures in found.items():
+        low, high = figures["interval"]
+        yield f"| {name} | {figures['difference']:+.1f} | {low:+.1f} to {high:+.1f} |"
 
 
 def test_table(tested: dict):
