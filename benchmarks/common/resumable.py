@@ -1,5 +1,6 @@
 """Runs the rows of long tables. A stopped table continues with the first row that is missing."""
 
+import fcntl
 import json
 import os
 import statistics
@@ -36,7 +37,7 @@ def results_of(
         UserError: the file has a row with other settings. The message names the first setting that differs.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    done = _read(path)
+    done = _read(path) if os.path.exists(path) else {}
     # JSON changes some types, such as tuples. Compare the settings in the form in which they are read back.
     settings = {row: json.loads(json.dumps(settings(row) if callable(settings) else settings)) for row in rows}
     for row in rows:
@@ -44,9 +45,7 @@ def results_of(
             _refuse_others(done[row]["settings"], settings[row], row, path)
     for row in rows:
         if row not in done:
-            entry = {"settings": settings[row], "result": run(row)}
-            done = {**_read(path), row: entry}
-            storage.write_whole(path, json.dumps(done, indent=1))
+            done = _with_row(path, row, {"settings": settings[row], "result": run(row)})
         print(f"{row}: {shown(done[row]['result'])}", flush=True)
     return {row: done[row]["result"] for row in rows}
 
@@ -70,9 +69,16 @@ def alike(path: str, settings: dict, names: Iterable[str]) -> dict:
     }
 
 
+def _with_row(path, row, entry):
+    """Adds a row to the file, also to rows that another process has added meanwhile. Returns all rows."""
+    with open(f"{path}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = {**(_read(path) if os.path.exists(path) else {}), row: entry}
+        storage.write_whole(path, json.dumps(done, indent=1))
+        return done
+
+
 def _read(path):
-    if not os.path.exists(path):
-        return {}
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 

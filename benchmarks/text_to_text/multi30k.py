@@ -17,7 +17,8 @@ in one flag, as far as --rows names both. Their intervals come from resampled pa
 
 --test_rows scores rows on test_2016_flickr. Choose them by the table, and score each row once. A row that was stopped
 continues. A step of the Transformer takes about 1.1 seconds on two cores with AVX2, so its row takes 1.8 hours;
---steps=2400 is enough to compare rows. Several commands may run different rows of one directory at the same time.
+--steps=2400 is enough to compare rows. Once the vocabulary and the BERT are there, several commands may run different
+rows of one directory at the same time.
 """
 
 import json
@@ -104,7 +105,8 @@ def write_vocabulary(data_dir: str, directory: str) -> tuple[str, str]:
     """
     storage.make_directories(directory)
     vocab_file, config_file = (os.path.join(directory, name) for name in ("vocab.txt", "config.json"))
-    storage.write_whole(config_file, json.dumps(CONFIG, indent=1) + "\n")
+    if not storage.exists(config_file) or _read(config_file) != CONFIG:  # another command may be reading it
+        storage.write_whole(config_file, json.dumps(CONFIG, indent=1) + "\n")
     if not storage.exists(vocab_file):
         own_commands.run(
             "learn_vocab",

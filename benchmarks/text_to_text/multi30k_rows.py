@@ -39,6 +39,8 @@ ROWS = [f"en_de:{kind}" for kind in KINDS]
 ROWS += [f"de_en:{kind}" for kind in ("rnn_feedback", "rnn_feedback_additive", "transformer", "warm", "random")]
 # KIND -> the kind that differs from it in one flag.
 COMPARED = {
+    "rnn_context": "rnn_state",
+    "rnn_feedback": "rnn_context",
     "rnn_context_additive": "rnn_context",
     "rnn_feedback_additive": "rnn_feedback",
     "rnn_feedback_dot": "rnn_feedback_additive",
