@@ -79,9 +79,10 @@ def sample(mentions, most):
     return random.Random(0).sample(mentions, min(most, len(mentions)))
 
 
-def small_pretraining(steps):
+def small_pretraining(steps, precision):
     """Flags with which a small model learns fast on a CPU: the recipe small_budget, with a number of steps."""
     return {
+        "precision": precision,
         "sentence_objective": "none",
         "short_seq_prob": 0,
         "optimizer": "muon",
@@ -93,6 +94,23 @@ def small_pretraining(steps):
         "num_warmup_steps": steps // 16,
         "save_checkpoints_steps": max(steps // 8, 1),
     }
+
+
+def define_precision():
+    """Defines the flag --precision of an example."""
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "bfloat16"],
+        "Compute type. bfloat16 is faster on a GPU, and on a CPU that has its products.",
+    )
+
+
+def define_finetuning():
+    """Defines flags of an example that fine-tunes a given model: their right values depend on the model."""
+    define_precision()
+    flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate. Models smaller than base need a higher one.")
+    flags.DEFINE_enum("pooling", "cls", ["cls", "mean", "max"], "The vector of a text. Sentence encoders need mean.")
 
 
 def keep_settings(directory, **settings):

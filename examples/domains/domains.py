@@ -13,7 +13,7 @@ import sys
 
 from absl import flags
 
-from examples.common import difference, keep_settings, need_files, run, run_with_flags, spread
+from examples.common import define_precision, difference, keep_settings, need_files, run, run_with_flags, spread
 from keras_bert_app import BertConfig, finetune
 
 KINDS = (
@@ -26,7 +26,16 @@ FINETUNING = {"num_train_epochs": 3, "bias_correction": True, "learning_rate": 1
 
 
 def main(
-    directory, init_checkpoint, input_files, text_field, general_files, ner_dir, steps=1000, num_seeds=3, num_words=1000
+    directory,
+    init_checkpoint,
+    input_files,
+    text_field,
+    general_files,
+    ner_dir,
+    steps=1000,
+    num_seeds=3,
+    num_words=1000,
+    precision="float32",
 ):
     tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
     if not tasks:
@@ -34,6 +43,7 @@ def main(
     need_files(*(f"{ner_dir}/{task}/{part}.txt" for task in tasks for part in ("dev", "test")))
     text, general = {"input_files": input_files, "text_field": text_field}, {"input_files": general_files}
     settings = {"init_checkpoint": init_checkpoint, "ner_dir": ner_dir, "steps": steps, "num_words": num_words}
+    settings["precision"] = precision
     keep_settings(directory, general_files=general_files, **text, **settings)
     with_words = with_new_words(directory, init_checkpoint, text, num_words)
     starts = {KINDS[1]: (init_checkpoint, general), KINDS[2]: (init_checkpoint, text), KINDS[3]: (with_words, text)}
@@ -44,11 +54,12 @@ def main(
             model = init_checkpoint
             if kind in starts:
                 model = f"{directory}/domain-{number}-{seed}"
-                pretrain(model, *starts[kind], objective, steps, seed)
+                pretrain(model, *starts[kind], objective, steps, seed, precision)
             for task in tasks:
                 folder, workdir = f"{ner_dir}/{task}", f"{directory}/{task}-{number}-{seed}"
                 # dev chooses the weights, and the test is scored once.
-                done = finetune(workdir, "ner", folder, model, test_file=f"{folder}/test.txt", seed=seed, **FINETUNING)
+                given = {"test_file": f"{folder}/test.txt", "seed": seed, "precision": precision, **FINETUNING}
+                done = finetune(workdir, "ner", folder, model, **given)
                 results[task][kind].append(done["reported"]["score"])
                 results[task]["baseline"] = [done["baseline"]["score"]]
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
@@ -81,7 +92,7 @@ def with_new_words(directory, init_checkpoint, text, num_words):
     return model
 
 
-def pretrain(workdir, start, text, objective, steps, seed):
+def pretrain(workdir, start, text, objective, steps, seed, precision):
     """Continues a model on a text with the recipe `domain`, or resumes this run."""
     run(
         "pretrain",
@@ -95,6 +106,7 @@ def pretrain(workdir, start, text, objective, steps, seed):
         learning_rate=2e-4,
         save_checkpoints_steps=steps,
         seed=seed,
+        precision=precision,
         **text,
     )
 
@@ -121,6 +133,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     flags.DEFINE_integer("num_words", 1000, "New words.", lower_bound=1)
+    define_precision()
     run_with_flags(
         main,
         "init_checkpoint",
@@ -131,4 +144,5 @@ if __name__ == "__main__":
         "steps",
         "num_seeds",
         "num_words",
+        "precision",
     )

@@ -14,6 +14,7 @@ import numpy as np
 from absl import flags
 
 from examples.common import (
+    define_precision,
     difference,
     keep_settings,
     over_examples,
@@ -41,8 +42,8 @@ KINDS = {
 }
 
 
-def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini"):
-    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size)
+def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini", precision="float32"):
+    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
     articles = short_names([(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)])
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
     entities, edges = graph(training)
@@ -54,9 +55,9 @@ def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=200
     for number, (kind, (has_entities, vectors)) in enumerate(KINDS.items()):
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
-            pretrain(directory, model, has_entities, vectors, size, steps, seed)
+            pretrain(directory, model, has_entities, vectors, size, steps, seed, precision)
             scores[kind]["words"].append(right_words(model, hidden, has_entities))
-            scores[kind]["relations"].append(relations(directory, model, has_entities, semeval_dir, seed))
+            scores[kind]["relations"].append(relations(directory, model, has_entities, seed, precision))
     names = [" ".join(symbols[place] for place in places[:-1]) for _, symbols, places in hidden]
     frequent = np.array(names) == max(names, key=names.count)
     labels = [read(f"{semeval_dir}/{part}.tsv")[1] for part in ("train", "test")]
@@ -128,7 +129,7 @@ def drawn_mentions(held_out, writer, most):
     return sample(found, most)
 
 
-def pretrain(directory, workdir, has_entities, vectors, size, steps, seed):
+def pretrain(directory, workdir, has_entities, vectors, size, steps, seed, precision):
     """Trains a masked language model, or resumes it. With entities, their symbols are hidden and predicted, too."""
     name = "with" if has_entities else "without"
     run(
@@ -141,7 +142,7 @@ def pretrain(directory, workdir, has_entities, vectors, size, steps, seed):
         max_seq_length=_LENGTH,
         global_batch_size=32,
         holdout_fraction=0,
-        **small_pretraining(steps),
+        **small_pretraining(steps, precision),
         seed=seed,
         **({"given_vectors": f"{directory}/{vectors}"} if vectors else {}),
     )
@@ -168,10 +169,11 @@ def right_words(workdir, hidden, has_entities):
     return right
 
 
-def relations(directory, model, has_entities, semeval_dir, seed):
+def relations(directory, model, has_entities, seed, precision):
     """The official macro-F1 of SemEval-2010 Task 8 after fine-tuning."""
     folder, workdir = f"{directory}/semeval-{'with' if has_entities else 'without'}", f"{model}-relations"
     settings = {"dev_fraction": 0.1, "num_train_epochs": 5, "bias_correction": True, "max_seq_length": _LENGTH}
+    settings["precision"] = precision
     columns = {"text_columns": ("text",), "label_column": "label", "test_file": f"{folder}/test.tsv"}
     finetune(workdir, "classification", f"{folder}/train.tsv", model, seed=seed, pooling="mean", **settings, **columns)
     _, examples, _, predictions = FinetunedRun(workdir).evaluate(f"{folder}/test.tsv")
@@ -204,4 +206,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("semeval_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
-    run_with_flags(main, "wiki", "semeval_dir", "steps", "num_seeds")
+    define_precision()
+    run_with_flags(main, "wiki", "semeval_dir", "steps", "num_seeds", "precision")

@@ -18,6 +18,7 @@ import numpy as np
 from absl import flags
 
 from examples.common import (
+    define_precision,
     difference,
     keep_settings,
     minutes,
@@ -44,9 +45,19 @@ KINDS = ("characters", "words", "words and entities")
 
 
 def main(
-    directory, wiki, sentiment_dir, entities_dir, words_file="", steps=4000, num_seeds=3, num_mentions=2000, size="mini"
+    directory,
+    wiki,
+    sentiment_dir,
+    entities_dir,
+    words_file="",
+    steps=4000,
+    num_seeds=3,
+    num_mentions=2000,
+    size="mini",
+    precision="float32",
 ):
-    keep_settings(directory, wiki=wiki, words_file=words_file, steps=steps, size=size, sentiment_dir=sentiment_dir)
+    settings = {"steps": steps, "size": size, "precision": precision}
+    keep_settings(directory, wiki=wiki, words_file=words_file, sentiment_dir=sentiment_dir, **settings)
     need_files(*(f"{entities_dir}/{part}.txt" for part in ("train", "dev")))
     sentiment_dir = without_overlap(directory, sentiment_dir)
     articles = read_articles(wiki)
@@ -58,7 +69,7 @@ def main(
     for number, kind in enumerate(KINDS):
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
-            pretrain(directory, model, number, size, steps, seed)
+            pretrain(directory, model, number, size, steps, seed, precision)
             scores[kind]["minutes"].append(minutes(model))
             answers = cloze(model, mentions)
             right[kind].append(
@@ -67,7 +78,7 @@ def main(
             exact, single = right_shares([name for _, _, name, _ in mentions], answers)
             scores[kind]["hidden entity, whole"].append(exact)
             scores[kind]["hidden entity, characters"].append(single)
-            for name, done in tasks(model, sentiment_dir, entities_dir, seed):
+            for name, done in tasks(model, sentiment_dir, entities_dir, seed, precision):
                 scores[kind][name].append(done["reported"]["score"])
                 scores[kind][f"baseline of {name}"] = [done["baseline"]["score"]]
     report(directory, scores, constant(mentions), right, [number for number, *_ in mentions])
@@ -133,7 +144,7 @@ def cloze(workdir, mentions):
     return answers
 
 
-def pretrain(directory, workdir, number, size, steps, seed):
+def pretrain(directory, workdir, number, size, steps, seed, precision):
     """Trains a masked language model, or resumes it. Only the units that are hidden as a whole differ."""
     # Whole words of Chinese text are single characters. Latin words are hidden as a whole, as with a lexicon.
     masking = {"masking": "whole_word"}
@@ -147,15 +158,16 @@ def pretrain(directory, workdir, number, size, steps, seed):
         config=size,
         max_seq_length=_LENGTH,
         global_batch_size=32,
-        **small_pretraining(steps),
+        **small_pretraining(steps, precision),
         seed=seed,
         **masking,
     )
 
 
-def tasks(model, sentiment_dir, entities_dir, seed):
+def tasks(model, sentiment_dir, entities_dir, seed, precision):
     """Fine-tunes a model on both tasks. Yields (name of the metric, results)."""
     settings = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "max_train_examples": 5000}
+    settings["precision"] = precision
     test = {"test_file": f"{sentiment_dir}/test.tsv", "text_columns": ("text_a",), "label_column": "label"}
     done = finetune(f"{model}-sentiment", "classification", sentiment_dir, model, pooling="mean", **settings, **test)
     yield "sentiment accuracy", done
@@ -190,4 +202,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("words_file", "", "Words, one a line; by default those of jieba.")
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
-    run_with_flags(main, "wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds")
+    define_precision()
+    run_with_flags(main, "wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds", "precision")

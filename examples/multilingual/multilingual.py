@@ -15,7 +15,16 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import difference, keep_settings, need_files, run, run_with_flags, small_pretraining, spread
+from examples.common import (
+    define_precision,
+    difference,
+    keep_settings,
+    need_files,
+    run,
+    run_with_flags,
+    small_pretraining,
+    spread,
+)
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
@@ -23,9 +32,20 @@ _LENGTH = 64  # pieces of a row; pre-training knows no further positions
 KINDS = {"English only": None, "both, exponent 1": 1.0, "both, exponent 0.7": 0.7, "both, exponent 0.5": 0.5}
 
 
-def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=4000, num_seeds=3, size="mini"):
+def main(
+    directory,
+    english,
+    chinese,
+    tagging_dir,
+    treebanks,
+    parallel,
+    steps=4000,
+    num_seeds=3,
+    size="mini",
+    precision="float32",
+):
     texts = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir}
-    keep_settings(directory, steps=steps, size=size, **texts)
+    keep_settings(directory, steps=steps, size=size, precision=precision, **texts)
     files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
     need_files(*(f"{tagging_dir}/en_ewt-ud-{part}.conllu" for part in ("train", "dev")), *files)
     texts = [paragraphs(path) for path in parallel]
@@ -44,8 +64,9 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
         results[kind] = {"share of Chinese": chinese_share(directory, exponent), "accuracy": [], "agreement": []}
         for seed in range(1, num_seeds + 1):
             model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
-            pretrain(directory, model, exponent, size, steps, seed)
-            finetune(tagger, "pos", tagging_dir, model, seed=seed, bias_correction=True, max_seq_length=_LENGTH)
+            pretrain(directory, model, exponent, size, steps, seed, precision)
+            given = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "precision": precision}
+            finetune(tagger, "pos", tagging_dir, model, **given)
             accuracy, constant = zip(*(accuracies(tagger, path) for path in files), strict=True)
             results[kind]["accuracy"].append(accuracy)
             layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
@@ -56,7 +77,7 @@ def main(directory, english, chinese, tagging_dir, treebanks, parallel, steps=40
     print("\n".join(tables(results, files, parallel, len(texts[0]))))
 
 
-def pretrain(directory, workdir, exponent, size, steps, seed):
+def pretrain(directory, workdir, exponent, size, steps, seed, precision):
     """Trains a masked language model, or resumes it. All kinds have the same vocabulary, size, steps and seed."""
     corpora = f"{directory}/en" if exponent is None else f"{directory}/en,{directory}/zh"
     mixed = {} if exponent is None else {"sampling_exponent": exponent}
@@ -70,7 +91,7 @@ def pretrain(directory, workdir, exponent, size, steps, seed):
         masked_lm_prob=0.25,
         max_seq_length=_LENGTH,
         global_batch_size=64,
-        **small_pretraining(steps),
+        **small_pretraining(steps, precision),
         seed=seed,
         **mixed,
     )
@@ -153,4 +174,6 @@ if __name__ == "__main__":
     flags.DEFINE_list("parallel", None, "Files of translated paragraphs, the English one first.", required=True)
     flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
-    run_with_flags(main, "english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds")
+    define_precision()
+    names = ("english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds", "precision")
+    run_with_flags(main, *names)

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from examples.common import keep_settings, over_examples, run_with_flags, spread
+from examples.common import define_finetuning, keep_settings, over_examples, run_with_flags, spread
 from keras_bert_app import FinetunedRun, finetune
 
 _TREE = pathlib.Path(__file__).with_name("tree.txt")
@@ -168,6 +168,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("max_seq_length", 256, "Tokens of a document that the model reads.")
     flags.DEFINE_float("num_train_epochs", 6, "Epochs of a run.")
     flags.DEFINE_bool("bias_correction", True, "Correct the optimizer's means in the first steps.")
-    run_with_flags(
-        main, "data_dir", "init_checkpoint", "num_seeds", "max_seq_length", "num_train_epochs", "bias_correction"
-    )
+    define_finetuning()
+    names = ("num_seeds", "max_seq_length", "num_train_epochs", "bias_correction")
+    names += ("precision", "learning_rate", "pooling")
+    run_with_flags(main, "data_dir", "init_checkpoint", *names)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from examples.common import difference, keep_settings, run_with_flags, scores_so_far, spread
+from examples.common import define_precision, difference, keep_settings, run_with_flags, scores_so_far, spread
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -31,9 +31,9 @@ KINDS = {
 }
 
 
-def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_rate=5e-5, num_seeds=3):
-    settings = {"init_checkpoint": init_checkpoint, "epochs": epochs, "learning_rate": learning_rate}
-    keep_settings(directory, data_dir=data_dir, part=part, **settings)
+def main(directory, data_dir, init_checkpoint, part="test", num_seeds=3, **changes):
+    settings = {"epochs": 3, "learning_rate": 5e-5, "precision": "float32"} | changes
+    keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, part=part, **settings)
     tokenizer = BertTokenizer.from_directory(init_checkpoint)
     train, train_names = read(f"{data_dir}/train.tsv")
     if part == "test":
@@ -48,15 +48,15 @@ def main(directory, data_dir, init_checkpoint, part="test", epochs=3, learning_r
     for kind, (has_markers, reads_nominals) in KINDS.items():
         for seed in range(len(done.setdefault(kind, [])) + 1, num_seeds + 1):
             keras.utils.set_random_seed(seed)
-            model = classifier(init_checkpoint, len(relations), reads_nominals)
+            model = classifier(init_checkpoint, len(relations), reads_nominals, settings["precision"])
             batches = dataset(rows(tokenizer, train, has_markers), labels, seed)
-            steps = epochs * len(list(batches))
-            schedule = keras.optimizers.schedules.PolynomialDecay(learning_rate, steps, end_learning_rate=0.0)
+            steps = settings["epochs"] * len(list(batches))
+            schedule = keras.optimizers.schedules.PolynomialDecay(settings["learning_rate"], steps, 0.0)
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
             model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=False)
             print(f"{kind}, seed {seed}: {steps:,} steps", flush=True)
-            model.fit(batches, epochs=epochs, verbose=2)
+            model.fit(batches, epochs=settings["epochs"], verbose=2)
             answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers))]
             done[kind].append({"macro-F1": macro_f1(test_names, answers), "answers": answers})
             print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]['macro-F1']:.4f}", flush=True)
@@ -122,12 +122,13 @@ def dataset(examples, labels, seed):
     return batches.map(lambda *row: (inputs_of(row[:3]), row[3])).prefetch(2)
 
 
-def classifier(init_checkpoint, num_relations, reads_nominals):
+def classifier(init_checkpoint, num_relations, reads_nominals, precision):
     """[CLS], and with reads_nominals the mean of each nominal's states, each through tanh and a layer; then softmax."""
-    encoder = load_pretrained(init_checkpoint, allow_missing=("pooler", "masked_lm", "next_sentence")).encoder
+    dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+    encoder = load_pretrained(init_checkpoint, dtype, ("pooler", "masked_lm", "next_sentence")).encoder
     names = ("input_word_ids", "input_mask", "input_type_ids", "first", "second")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-    states = encoder({name: inputs[name] for name in names[:3]})["sequence_output"]
+    states = keras.ops.cast(encoder({name: inputs[name] for name in names[:3]})["sequence_output"], "float32")
     width = encoder.config.hidden_size
 
     def through(layer, vector):
@@ -206,4 +207,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("epochs", 3, "Epochs of a run.", lower_bound=1)
     flags.DEFINE_float("learning_rate", 5e-5, "Learning rate at the start. It falls to zero.")
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
-    run_with_flags(main, "data_dir", "init_checkpoint", "part", "epochs", "learning_rate", "num_seeds")
+    define_precision()
+    run_with_flags(main, "data_dir", "init_checkpoint", "part", "epochs", "learning_rate", "num_seeds", "precision")

@@ -12,7 +12,16 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import difference, keep_settings, need_files, over_examples, run_with_flags, scores_so_far, spread
+from examples.common import (
+    define_finetuning,
+    difference,
+    keep_settings,
+    need_files,
+    over_examples,
+    run_with_flags,
+    scores_so_far,
+    spread,
+)
 from keras_bert_app import FinetunedRun, finetune
 
 # Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).
@@ -24,9 +33,9 @@ FOLDERS = {"mrpc": "MRPC", "dream": "dream"}
 _SETTINGS = {
     # The official dev of RTE is the test here, so a tenth of the training examples chooses the weights.
     "rte": {"dev_fraction": 0.1, "num_train_epochs": 4, "bias_correction": True},
-    "codah": {"num_train_epochs": 4, "bias_correction": True, "max_seq_length": 64},
+    "codah": {"num_train_epochs": 3, "bias_correction": True, "max_seq_length": 64},
     "mrpc": {"num_train_epochs": 3, "bias_correction": True},
-    "dream": {"num_train_epochs": 1, "bias_correction": True, "max_seq_length": 192},
+    "dream": {"num_train_epochs": 1, "bias_correction": True, "max_seq_length": 128, "max_train_examples": 3000},
 }
 KINDS = ("direct", "after another task")
 
@@ -98,4 +107,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
     flags.DEFINE_list("targets", list(TARGETS), "Target tasks.")
     flags.DEFINE_integer("num_seeds", 5, "Runs of each kind.", lower_bound=1)
-    run_with_flags(main, "data_dir", "init_checkpoint", "targets", "num_seeds")
+    define_finetuning()
+    names = ("targets", "num_seeds", "precision", "learning_rate", "pooling")
+    run_with_flags(main, "data_dir", "init_checkpoint", *names)
