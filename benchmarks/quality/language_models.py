@@ -58,7 +58,7 @@ LANGUAGE_MODELS = {
         ),
         True,
         ("bigrams of the training text", "eval_bigram_perplexity"),
-        "our recipe has no dropout, and the peer has dropout by default:\n"
+        "our recipe has no dropout; the peer has dropout unless its entry ends in @0:\n"
         "compare the models by the table, not by these curves",
     ),
 }
