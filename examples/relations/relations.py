@@ -117,8 +117,7 @@ def dataset(examples, labels, seed):
     row = tf.TensorSpec([None], tf.int32)
     batches = tf.data.Dataset.from_generator(draws, output_signature=(row, row, row, tf.TensorSpec([], tf.int32)))
     batches = batches.cache().shuffle(len(examples), seed=seed)
-    lengths = [24, 32, 48, 64]
-    batches = batches.bucket_by_sequence_length(lambda ids, *_: tf.size(ids), lengths, [_BATCH] * 5)
+    batches = batches.bucket_by_sequence_length(lambda ids, *_: tf.size(ids), [24, 32, 48, 64], [_BATCH] * 5)
     return batches.map(lambda *row: (inputs_of(row[:3]), row[3])).prefetch(2)
 
 
