@@ -12,7 +12,7 @@ import numpy as np
 import scipy.stats
 from absl import app, flags
 
-from keras_bert_app import UserError
+from keras_bert_app import Interrupted, UserError
 from pipelines import DataError
 
 # wikiextractor writes the title again as the first line of the text, which is left out here.
@@ -44,6 +44,9 @@ def run_with_flags(main, *names):
         except KeyboardInterrupt:
             print("stopped; the same command continues", file=sys.stderr)
             sys.exit(130)
+        except Interrupted as stop:  # finetune has saved its work
+            print("stopped; the same command continues", file=sys.stderr)
+            sys.exit(128 + stop.number)
         except (UserError, DataError) as error:
             sys.exit(str(error))
         except OSError as error:
@@ -100,9 +103,9 @@ def define_precision():
     """Defines the flag --precision of an example."""
     flags.DEFINE_enum(
         "precision",
-        "float32",
-        ["float32", "bfloat16"],
-        "Compute type. bfloat16 is faster on a GPU, and on a CPU that has its products.",
+        "auto",
+        ["auto", "float32", "bfloat16"],
+        "Compute type. auto is float32 on a CPU; bfloat16 is faster on a CPU that has its products.",
     )
 
 
@@ -110,7 +113,9 @@ def define_finetuning():
     """Defines flags of an example that fine-tunes a given model: their right values depend on the model."""
     define_precision()
     flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate. Models smaller than base need a higher one.")
-    flags.DEFINE_enum("pooling", "cls", ["cls", "mean", "max"], "The vector of a text. Sentence encoders need mean.")
+    flags.DEFINE_enum(
+        "pooling", "cls", ["cls", "mean", "max", "concat"], "The vector of a text. Sentence encoders need mean."
+    )
 
 
 def keep_settings(directory, **settings):

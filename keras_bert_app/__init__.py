@@ -14,6 +14,7 @@ _HOMES = {
     "BertTaskModel": "keras_bert_app.modeling.task_model",
     "FinetunedRun": "keras_bert_app.tasks.scoring",
     "Head": "keras_bert_app.modeling.task_head",
+    "Interrupted": "keras_bert_app.errors",
     "UserError": "keras_bert_app.errors",
     "finetune": "keras_bert_app.tasks.keyword_start",
     "list_tasks": "keras_bert_app.tasks.keyword_start",

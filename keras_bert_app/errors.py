@@ -24,7 +24,7 @@ class DeviceLost(Exception):
 
 
 class Interrupted(Exception):
-    """A signal stopped the run.
+    """SIGINT (Ctrl-C) or SIGTERM stopped a training. The same call or command continues it.
 
     Args:
         number: int. The number of the signal.
@@ -35,6 +35,9 @@ class Interrupted(Exception):
     def __init__(self, number: int, step: int, has_saved: bool):
         super().__init__(number, step, has_saved)
         self.number, self.step, self.has_saved = number, step, has_saved
+
+    def __str__(self):
+        return f"signal {self.number} stopped the training after step {self.step:,}; the same call continues it"
 
 
 def failed_check(error: Exception) -> str:

@@ -35,7 +35,7 @@ def main(
     steps=1000,
     num_seeds=3,
     num_words=1000,
-    precision="float32",
+    precision="auto",
 ):
     tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
     if not tasks:

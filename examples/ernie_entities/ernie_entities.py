@@ -42,7 +42,7 @@ KINDS = {
 }
 
 
-def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini", precision="float32"):
+def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
     keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
     articles = short_names([(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)])
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]

@@ -54,7 +54,7 @@ def main(
     num_seeds=3,
     num_mentions=2000,
     size="mini",
-    precision="float32",
+    precision="auto",
 ):
     settings = {"steps": steps, "size": size, "precision": precision}
     keep_settings(directory, wiki=wiki, words_file=words_file, sentiment_dir=sentiment_dir, **settings)

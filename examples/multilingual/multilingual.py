@@ -42,7 +42,7 @@ def main(
     steps=4000,
     num_seeds=3,
     size="mini",
-    precision="float32",
+    precision="auto",
 ):
     texts = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir}
     keep_settings(directory, steps=steps, size=size, precision=precision, **texts)

@@ -32,7 +32,7 @@ KINDS = {
 
 
 def main(directory, data_dir, init_checkpoint, part="test", num_seeds=3, **changes):
-    settings = {"epochs": 3, "learning_rate": 5e-5, "precision": "float32"} | changes
+    settings = {"epochs": 3, "learning_rate": 5e-5, "precision": "auto"} | changes
     keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, part=part, **settings)
     tokenizer = BertTokenizer.from_directory(init_checkpoint)
     train, train_names = read(f"{data_dir}/train.tsv")
@@ -123,7 +123,7 @@ def dataset(examples, labels, seed):
 
 def classifier(init_checkpoint, num_relations, reads_nominals, precision):
     """[CLS], and with reads_nominals the mean of each nominal's states, each through tanh and a layer; then softmax."""
-    dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+    dtype = "mixed_bfloat16" if precision == "bfloat16" else "float32"
     encoder = load_pretrained(init_checkpoint, dtype, ("pooler", "masked_lm", "next_sentence")).encoder
     names = ("input_word_ids", "input_mask", "input_type_ids", "first", "second")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}

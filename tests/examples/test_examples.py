@@ -56,6 +56,14 @@ def test_an_error_of_the_user_ends_an_example_with_its_line(monkeypatch, error):
         common.run_with_flags(failing(error))
 
 
+def test_a_signal_during_finetune_ends_an_example_with_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(common.app, "run", lambda main: main([]))
+    monkeypatch.setattr(common.flags, "FLAGS", types.SimpleNamespace(output_dir="runs/a"))
+    with pytest.raises(SystemExit) as stop:
+        common.run_with_flags(failing(keras_bert_app.Interrupted(signal.SIGTERM, 7, True)))
+    assert stop.value.code == 143 and capsys.readouterr().err == "stopped; the same command continues\n"
+
+
 def test_a_command_that_fails_ends_an_example_with_its_exit_code(capfd):
     with pytest.raises(SystemExit) as stop:
         common.run("nearest_words", vectors_file="")
