@@ -18,8 +18,11 @@ BERT and GPT have no dropout in either training; the LSTM language models keep t
 awd_lstm_tiny. word2vec and fastText take as many passes over the text as fit into the minutes. CoVe learns from the
 captions of multi30k, not from TEXT.
 
-OUTPUT_DIR gets table.md, results.json, scores.png and few_labels.png. A run that was stopped continues: a finished row
-does not run again. With 10 minutes and --size=5m, all rows take an estimated 8 hours on two cores with AVX2.
+Differences are between runs of one seed on the same examples. Their intervals are over the examples.
+
+OUTPUT_DIR gets table.md, results.json, differences.json, scores.png and few_labels.png. A run that was stopped
+continues: a finished row does not run again. With 10 minutes and --size=5m, all rows take an estimated 8 hours on two
+cores with AVX2.
 """
 
 import json
@@ -31,7 +34,7 @@ from benchmarks.common.identity import file_digest
 from benchmarks.common.resumable import results_of
 from benchmarks.common.this_machine import machine
 from benchmarks.finetuning.row_runs import run_row
-from benchmarks.road import pretraining, road_table
+from benchmarks.road import differences, pretraining, road_table
 from benchmarks.road.road_tasks import CURVES, check_files, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, VOCAB_SIZE, configurations, num_parameters, write_configurations
 from keras_bert_app.cli.common import app
@@ -97,31 +100,42 @@ def main(arguments):
         row: {"precision": _PRECISION.value, **flags_of(row, *paths, _SEED.value, _EXAMPLES.value)}
         for row in rows(_STATIONS.value)
     }
+    runs_dir = _at("runs")
     results = results_of(
         list(given),
-        lambda row: run_row(_at("runs", row.replace(":", "_")), given[row]),
+        lambda row: run_row(os.path.join(runs_dir, row.replace(":", "_")), given[row]),
         _at("results.json"),
         lambda row: {**settings, "finetune": given[row]},
         shown=lambda figures: f"{figures['metric']} {figures['reported']['score']:.4f}",
     )
-    _write(results, done)
+    pairs = differences.pairs(_STATIONS.value)
+    compared = results_of(
+        list(pairs),
+        lambda pair: differences.of_pair(pairs[pair], runs_dir, given),
+        _at("differences.json"),
+        lambda pair: {**settings, "finetune": [given[row] for row in pairs[pair]]},
+        shown=road_table.difference_text,
+    )
+    _write(results, done, compared)
 
 
 def _at(*names):
     return os.path.join(_OUTPUT.value, *names)
 
 
-def _write(results, done):
+def _write(results, done, compared):
     """Writes and prints the tables, and draws the pictures."""
     names = _STATIONS.value
     lines = [
         *_machine_lines(),
         "",
         *road_table.scores(results, done, names),
+        "",
+        *road_table.comparison(compared, names),
     ]
     has_curves = any(name in CURVES for name in names)
     if has_curves:
-        lines += ["", *road_table.few_labels(results, names)]
+        lines += ["", *road_table.few_labels(results, compared, names)]
     mixed = [name for name in names if STATIONS[name].has_mix]
     if mixed:
         lines += ["", *road_table.mixes(results, mixed[0])]

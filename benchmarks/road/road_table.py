@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.resumable import spread
+from benchmarks.road.differences import LAST, with_last, with_random
 from benchmarks.road.road_tasks import CURVE, CURVES, MIX_RUNS, PRETRAINED, RANDOM, TASKS, mix_rows
 from benchmarks.road.stations import STATIONS
 from keras_bert_app.drawing.bars import draw_results
@@ -44,19 +45,52 @@ def _with_interval(reported):
     return f"{reported['score']:.4f} ({low:.4f} to {high:.4f})"
 
 
-def few_labels(results: Mapping[str, dict], names: Sequence[str]) -> Iterator[str]:
+def comparison(compared: Mapping[str, dict], names: Sequence[str]) -> Iterator[str]:
+    """Yields the table of differences in Markdown: each station minus its random weights, and minus LAST.
+
+    Args:
+        compared: dict pair -> result of differences.of_pair.
+        names: stations in their order.
+    """
+    yield f"| difference | {' | '.join(task.title for task in TASKS.values())} |"
+    yield "|---" * (len(TASKS) + 1) + "|"
+    yield from _differences(compared, names, list(TASKS))
+
+
+def _differences(compared, names, tasks):
+    for title, name_of in (("{}, pre-trained minus random", with_random), (f"{{}} minus {LAST}", with_last)):
+        for name in names:
+            pairs = [name_of(name, task) for task in tasks]
+            if pairs[0] in compared:
+                yield f"| {title.format(name)} | {' | '.join(difference_text(compared[pair]) for pair in pairs)} |"
+
+
+def difference_text(figures: Mapping[str, Any]) -> str:
+    """A difference with its interval.
+
+    Args:
+        figures: result of differences.of_pair.
+    """
+    low, high = figures["interval"]
+    return f"{figures['difference']:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def few_labels(results: Mapping[str, dict], compared: Mapping[str, dict], names: Sequence[str]) -> Iterator[str]:
     """Yields the table of the curves over few labels in Markdown.
 
     Args:
         results: dict STATION:TASK:START -> content of results.json.
+        compared: dict pair -> result of differences.of_pair.
         names: stations in their order.
     """
     yield f"| SST-2, accuracy | {' | '.join(f'{task.num_examples:,} examples' for task in CURVE.values())} |"
     yield "|---" * (len(CURVE) + 1) + "|"
-    for name in (name for name in names if name in CURVES):
+    with_curves = [name for name in names if name in CURVES]
+    for name in with_curves:
         for start in (PRETRAINED, RANDOM):
             cells = [_with_interval(results[f"{name}:{task}:{start}"]["reported"]) for task in CURVE]
             yield f"| {name}, {start} | {' | '.join(cells)} |"
+    yield from _differences(compared, with_curves, list(CURVE))
 
 
 def mixes(results: Mapping[str, dict], name: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from benchmarks.road import pretraining, road_table
+from benchmarks.road import differences, pretraining, road_table
 from benchmarks.road.road_tasks import CURVES, FEW_LABELS, RANDOM, TASKS, check_files, flags_of, rows
 from benchmarks.road.stations import SIZES, STATIONS, configurations, num_parameters, write_configurations
 from keras_bert_app.config.finetuning_config import FinetuningConfig
@@ -107,6 +107,14 @@ def test_the_stations_of_a_size_have_about_the_same_number_of_parameters(tmp_pat
     assert sorted(os.listdir(tmp_path)) == sorted(CONFIGS.values())
 
 
+def test_each_station_is_compared_with_its_random_weights_and_with_the_last_one():
+    pairs = differences.pairs(["word2vec", "GPT", "BERT"])
+    assert len(pairs) == 2 * len(TASKS) + 2 * (len(TASKS) + len(FEW_LABELS)) + len(TASKS) + len(FEW_LABELS)
+    assert pairs["GPT:sst-2-100:minus BERT"] == ("GPT:sst-2-100:pre-trained", "BERT:sst-2-100:pre-trained")
+    assert all({*pair} <= {*rows(["word2vec", "GPT", "BERT"])} for pair in pairs.values())
+    assert len(differences.pairs(["word2vec"])) == len(TASKS)
+
+
 def test_the_tables_and_pictures_have_every_station():
     results = {
         row: {
@@ -120,8 +128,14 @@ def test_the_tables_and_pictures_have_every_station():
     lines = list(road_table.scores(results, done, NAMES))
     assert len(lines) == 3 + len(NAMES) and lines[-1].count("0.3000 (a guess)") == len(TASKS)
     assert "| word2vec (Mikolov et al. 2013) | 0.5000 (0.4000 to 0.7000); random 0.5010" in lines[2]
-    lines = list(road_table.few_labels(results, NAMES))
-    assert [line.split("|")[1].strip() for line in lines[2::2]] == [f"{name}, pre-trained" for name in CURVES]
+    compared = {pair: {"difference": 0.01, "interval": [-0.02, 0.04]} for pair in differences.pairs(NAMES)}
+    lines = list(road_table.few_labels(results, compared, NAMES))
+    assert [line.split("|")[1].strip() for line in lines[2:8:2]] == [f"{name}, pre-trained" for name in CURVES]
+    assert [line.split("|")[1].strip() for line in lines[-2:]] == ["ULMFiT minus BERT", "GPT minus BERT"]
+    assert lines[-3] == "| BERT, pre-trained minus random |" + " +0.0100 (-0.0200 to +0.0400) |" * 3
+    lines = list(road_table.comparison(compared, NAMES))
+    assert [line.split("|")[1].strip() for line in lines[-2:]] == ["ULMFiT minus BERT", "GPT minus BERT"]
+    assert len(lines) == 2 + 2 * len(NAMES) - 1 and len(list(road_table.comparison(compared, ["GPT"]))) == 4
     for number, row in enumerate(row for row in results if row.startswith("ELMo:sts-b:")):
         results[row]["layer_shares"] = [0.2 + number / 100, 0.3, 0.5 - number / 100]
     lines = [line for line in road_table.mixes(results, "ELMo") if line.startswith("| STS-B")]
