@@ -119,10 +119,10 @@ def define_finetuning():
 
 
 def keep_settings(directory, **settings):
-    """Writes the settings of a program's directory. Ends the program if the directory has others already."""
+    """Writes the settings of a program's directory. Ends the program if there are results of others already."""
     path = f"{directory}/settings.json"
     os.makedirs(directory, exist_ok=True)
-    if not os.path.exists(path):
+    if not {*os.listdir(directory)} - {"settings.json"}:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(settings, file, indent=1)
     with open(path, encoding="utf-8") as file:

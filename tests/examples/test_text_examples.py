@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from examples.common import over_examples
+from examples.common import keep_settings, over_examples
 from examples.domains import domains
 from examples.ernie_entities import ernie_entities, linked_text
 from examples.ernie_entities.entities import graph, mentions, short_names, transe
@@ -39,6 +39,15 @@ def test_relations_are_classified_in_three_ways(tmp_path, tiny_model, capsys, mo
     assert "| the most frequent relation | " in printed and "(R-BERT), minus [CLS] of the plain" in printed
     with pytest.raises(SystemExit, match="give another --output_dir"):
         relations.main(*given, part="validation", epochs=2, num_seeds=1)
+
+
+def test_settings_may_change_until_something_ran_with_them(tmp_path):
+    keep_settings(str(tmp_path), learning_rate=-1)
+    keep_settings(str(tmp_path), learning_rate=1e-4)
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(SystemExit, match="settings.json has .*0.0001.*this start has .*0.01.*give another --output_dir"):
+        keep_settings(str(tmp_path), learning_rate=1e-2)
+    keep_settings(str(tmp_path), learning_rate=1e-4)
 
 
 def test_markers_and_nominals_stand_at_their_places(tiny_model):
