@@ -122,7 +122,7 @@ def keep_settings(directory, **settings):
     """Writes the settings of a program's directory. Ends the program if there are results of others already."""
     path = f"{directory}/settings.json"
     os.makedirs(directory, exist_ok=True)
-    if not {*os.listdir(directory)} - {"settings.json"}:
+    if not os.path.exists(path) or os.listdir(directory) == ["settings.json"]:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(settings, file, indent=1)
     with open(path, encoding="utf-8") as file:

@@ -139,7 +139,7 @@ def _write(results, done, compared):
     mixed = [name for name in names if STATIONS[name].has_mix]
     if mixed:
         lines += ["", *road_table.mixes(results, mixed[0])]
-    heading = f"The road to BERT: {_MINUTES.value:g} minutes each\n95 % intervals in table.md"
+    heading = f"The road to BERT: {_MINUTES.value:g} minutes each\n95 % intervals in the table"
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     storage.write_whole(_at("scores.png"), road_table.draw(results, names, heading))
     if has_curves:

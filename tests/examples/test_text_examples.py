@@ -45,7 +45,9 @@ def test_settings_may_change_until_something_ran_with_them(tmp_path):
     keep_settings(str(tmp_path), learning_rate=-1)
     keep_settings(str(tmp_path), learning_rate=1e-4)
     (tmp_path / "results.json").write_text("{}")
-    with pytest.raises(SystemExit, match="settings.json has .*0.0001.*this start has .*0.01.*give another --output_dir"):
+    with pytest.raises(
+        SystemExit, match="settings.json has .*0.0001.*this start has .*0.01.*give another --output_dir"
+    ):
         keep_settings(str(tmp_path), learning_rate=1e-2)
     keep_settings(str(tmp_path), learning_rate=1e-4)
 
