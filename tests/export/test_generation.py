@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -113,6 +116,26 @@ def test_the_answer_to_a_text_does_not_depend_on_the_other_texts_of_the_batch(si
         for row, text in enumerate(texts)
     ]
     assert together == alone and together[2] == expected_continuation("c", 3)  # its top_k is 1
+
+
+def test_another_process_without_this_package_draws_the_same_texts(exported, signatures, tmp_path):
+    program = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+generate = tf.saved_model.load(sys.argv[1]).signatures["generate"]
+numbers = {"max_new_tokens": 9, "top_k": 0}, {"temperature": 1.5, "top_p": 0.9, "repetition_penalty": 1.1}
+arguments = {name: tf.fill([3], value) for values in numbers for name, value in values.items()}
+texts = tf.constant(["a b", "c", "a b"])
+drawn = generate(text=texts, seed=tf.constant([3, 4, 5]), **arguments)["continuation"]
+print(json.dumps([text.decode() for text in drawn.numpy()]))
+assert "keras_bert_app" not in sys.modules
+"""
+    command = [sys.executable, "-c", program, str(exported[0] / "gpt" / "1")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    here, _ = generate(signatures, ["a b", "c", "a b"], 9, 1.5, [3, 4, 5], top_p=0.9, penalty=1.1)
+    assert json.loads(done.stdout.splitlines()[-1]) == here and len({*here}) == 3
 
 
 def test_log_likelihoods_are_sums_over_the_pieces_of_a_text(signatures):
