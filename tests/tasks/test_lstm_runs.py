@@ -72,6 +72,19 @@ def test_a_frozen_encoder_keeps_every_weight(table_dir, tmp_path):
     assert sorted(changed) == ["classifier/bias", "classifier/kernel"]
 
 
+def test_ulmfit_thaws_the_head_first_and_lower_layers_learn_less(table_dir, tmp_path):
+    pretrained = write_pretrained(AWD, tmp_path / "lstm")
+    wanted = {"data_dir": table_dir, "init_checkpoint": pretrained, "num_train_steps": 6, "pooling": "concat"}
+    wanted |= {"gradual_unfreezing": 2, "layer_decay": 1 / 2.6, "learning_rate_schedule": "slanted_triangular"}
+    launched(tmp_path / "run", wanted)
+    before, after = (weights_of(newest(directory)) for directory in (pretrained, str(tmp_path / "run")))
+    changes = [
+        max(np.abs(after[path] - before[path]).max() for path in before if part in path)
+        for part in ("embeddings", "layer_0", "layer_1")
+    ]
+    assert changes[0] == 0 < changes[1] and changes[2] > 2 * changes[1]  # the embeddings would thaw after step 6
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
