@@ -2,17 +2,19 @@
 
 python -m benchmarks.step.language_model_step --transformers_python=HF_ENV/bin/python
 
-An entry of --steps is MODEL:ROWS:LENGTH. MODEL is gpt_SIZE, as gpt_tiny, or an LSTM from left to right, as
-awd_lstm_tiny. A step is forward, backward, clipping at a global norm of 1, and AdamW with bias correction, in float32.
-The vocabulary has 8,000 pieces. Dropout is 0.1. The contenders:
+An entry of --steps is MODEL:ROWS:LENGTH. MODEL is gpt_SIZE, as gpt_tiny, or an LSTM, as awd_lstm_tiny and elmo_tiny. A
+step is forward, backward, clipping at a global norm of 1, and AdamW with bias correction, in float32. The vocabulary has
+8,000 pieces. Dropout is 0.1. The contenders:
 
 - ours, with --jit_compile=none, parts and step
 - a GPT: transformers' GPT2LMHeadModel
-- an LSTM: torch.nn.LSTM between a table of pieces and an output layer with the same table
+- an AWD-LSTM: torch.nn.LSTM between a table of pieces and an output layer with the same table
+- an ELMo: torch.nn.LSTM with projections for each direction, and torch's convolutions over characters
 
 HF_ENV has benchmarks/requirements-hf.txt. An AWD-LSTM here has neither dropout of recurrent weights nor penalties,
-because torch.nn.LSTM has none. Dropout is on the table's output and on the output of each layer. Ours has one mask for
-all places of a row, torch's has none.
+because torch.nn.LSTM has none. For the same reason the states of an ELMo have no limits here. Dropout is on the input of
+the first layer and on the output of each layer. In an AWD-LSTM ours has one mask for all places of a row, torch's has
+none.
 
 Each contender first takes three steps alone. From the same weights, without dropout, all must have the same losses,
 within 1e-5.
@@ -36,7 +38,7 @@ from benchmarks.step.step_contenders import VERSIONS, Contender
 from benchmarks.step.training_step_table import draw, table
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import SIZES, BertConfig
-from keras_bert_app.config.lstm_config import LSTM_SIZES, LstmConfig
+from keras_bert_app.config.lstm_config import LSTM_SIZES, NUM_CHARACTERS, LstmConfig
 from keras_bert_app.config.training_config import COMPILATIONS
 from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
@@ -51,11 +53,13 @@ _LSTM_SPREAD = 0.25  # with smaller weights, three steps hardly change the loss 
 _RECURRENT_FACTOR = 0.2
 _MODELS = {
     **{f"gpt_{size}": (BertConfig, size, {"architecture": "gpt"}) for size in SIZES},
-    **{size: (LstmConfig, size, {}) for size in LSTM_SIZES if size.startswith("awd")},
+    **{size: (LstmConfig, size, {}) for size in LSTM_SIZES},
 }
 
 _STEPS = flags.DEFINE_list(
-    "steps", ["gpt_tiny:32:128", "gpt_mini:32:128", "awd_lstm_tiny:32:128"], "Steps to measure, MODEL:ROWS:LENGTH."
+    "steps",
+    ["gpt_tiny:32:128", "gpt_mini:32:128", "awd_lstm_tiny:32:128", "elmo_tiny:32:128"],
+    "Steps to measure, MODEL:ROWS:LENGTH.",
 )
 _COMPILED = flags.DEFINE_list("ours", ["none", "parts", "step"], "Values of --jit_compile for our contenders.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
@@ -166,6 +170,8 @@ def written(config: BertConfig, rows: int, length: int):
         tensors = step_contenders.random_weights(config, **({} if is_gpt else {"spread": _LSTM_SPREAD}))
         for path in (path for path in tensors if path.endswith("recurrent_kernel")):
             tensors[path] *= _RECURRENT_FACTOR
+        if (path := "encoder/embeddings/characters") in tensors:
+            tensors[path] = np.random.RandomState(3).randint(0, NUM_CHARACTERS, tensors[path].shape).astype(np.float32)
         pieces = [*SPECIAL_PIECES, *(f"w{number}" for number in range(config.vocab_size - len(SPECIAL_PIECES)))]
         vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
         weights = Weights(config, tensors, vocabulary=vocabulary, origin="random")
@@ -174,6 +180,7 @@ def written(config: BertConfig, rows: int, length: int):
             np.savez(os.path.join(model_dir, "weights.npz"), **tensors)
         request = {
             "architecture": config.architecture,
+            "is_bidirectional": not is_gpt and config.is_bidirectional,
             "batch_file": batch_file,
             "directory": model_dir,
             "learning_rate": _RATE_FACTOR[config.architecture] * step_contenders.learning_rate(_num_parameters(config)),

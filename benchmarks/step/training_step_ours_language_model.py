@@ -14,12 +14,22 @@ from benchmarks.step.our_step import step_function
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.architectures import make_pretrainer
-from keras_bert_app.training.language_model_objective import LanguageModelObjective, LstmObjective
+from keras_bert_app.training.language_model_objective import (
+    BidirectionalObjective,
+    LanguageModelObjective,
+    LstmObjective,
+)
 from keras_bert_app.training.strategies import KERAS_POLICIES
 
 PACKAGES = ("tensorflow", "keras")
 # torch.nn.LSTM has nothing like these.
-_NOT_IN_TORCH = ("embedding_dropout_prob", "recurrent_dropout_prob", "activation_penalty", "temporal_penalty")
+_NOT_IN_TORCH = (
+    "embedding_dropout_prob",
+    "recurrent_dropout_prob",
+    "activation_penalty",
+    "temporal_penalty",
+    "state_clip",
+)
 
 
 def make(request):
@@ -32,7 +42,7 @@ def make(request):
     ids = np.load(request["batch_file"])["input_word_ids"]
     batch = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
     run = PretrainingConfig(
-        language_model="causal",
+        language_model=config.language_model,
         global_batch_size=ids.shape[0],
         max_seq_length=ids.shape[1],
         jit_compile=request["compiled"],
@@ -43,7 +53,8 @@ def make(request):
     make_model = functools.partial(
         make_pretrainer, config, dtype=KERAS_POLICIES[run.precision], parts=run.trained_parts()
     )
-    objective = LanguageModelObjective() if is_gpt else LstmObjective()
+    lstm_objective = BidirectionalObjective if request["is_bidirectional"] else LstmObjective
+    objective = LanguageModelObjective() if is_gpt else lstm_objective()
     return step_function(make_model, weights, run, objective, batch)
 
 
