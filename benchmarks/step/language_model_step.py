@@ -2,9 +2,9 @@
 
 python -m benchmarks.step.language_model_step --transformers_python=HF_ENV/bin/python
 
-An entry of --steps is MODEL:ROWS:LENGTH. MODEL is gpt_SIZE, as gpt_tiny, or an LSTM, as awd_lstm_tiny and elmo_tiny. A
-step is forward, backward, clipping at a global norm of 1, and AdamW with bias correction, in float32. The vocabulary has
-8,000 pieces. Dropout is 0.1. The contenders:
+An entry of --steps is MODEL:ROWS:LENGTH. MODEL is gpt_SIZE, as gpt_tiny, or an LSTM, as awd_lstm_tiny and elmo_tiny.
+A step is forward, backward, clipping at a global norm of 1, and AdamW with bias correction, in float32. The vocabulary
+has 8,000 pieces. Dropout is 0.1. The contenders:
 
 - ours, with --jit_compile=none, parts and step
 - a GPT: transformers' GPT2LMHeadModel
@@ -12,9 +12,9 @@ step is forward, backward, clipping at a global norm of 1, and AdamW with bias c
 - an ELMo: torch.nn.LSTM with projections for each direction, and torch's convolutions over characters
 
 HF_ENV has benchmarks/requirements-hf.txt. An AWD-LSTM here has neither dropout of recurrent weights nor penalties,
-because torch.nn.LSTM has none. For the same reason the states of an ELMo have no limits here. Dropout is on the input of
-the first layer and on the output of each layer. In an AWD-LSTM ours has one mask for all places of a row, torch's has
-none.
+because torch.nn.LSTM has none. For the same reason the states of an ELMo have no limits here. Dropout is on the input
+of the first layer and on the output of each layer. In an AWD-LSTM ours has one mask for all places of a row, torch's
+has another at each place.
 
 Each contender first takes three steps alone. From the same weights, without dropout, all must have the same losses,
 within 1e-5.
