@@ -71,6 +71,8 @@ _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.
 def main(arguments):
     del arguments
     (python,) = app.required("transformers_python")
+    if not _STEPS.value:
+        raise UserError("--steps is empty; give entries such as gpt_tiny:32:128")
     for step in _STEPS.value:
         parsed(step)
     for compiled in _COMPILED.value:

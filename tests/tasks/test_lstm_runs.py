@@ -82,7 +82,8 @@ def test_ulmfit_thaws_the_head_first_and_lower_layers_learn_less(table_dir, tmp_
         max(np.abs(after[path] - before[path]).max() for path in before if part in path)
         for part in ("embeddings", "layer_0", "layer_1")
     ]
-    assert changes[0] == 0 < changes[1] and changes[2] > 2 * changes[1]  # the embeddings would thaw after step 6
+    assert changes[0] == 0  # the embeddings would thaw after step 6
+    assert changes[2] > 5 * changes[1] > 0  # with one rate for all layers the factor is 3.3
 
 
 @pytest.mark.parametrize(
