@@ -105,7 +105,7 @@ def define_precision():
         "precision",
         "auto",
         ["auto", "float32", "bfloat16"],
-        "Compute type. auto is float32 on a CPU; bfloat16 is faster on a CPU that has its products.",
+        "Compute type. auto is float32 on a CPU; bfloat16 is faster on a CPU with AMX.",
     )
 
 

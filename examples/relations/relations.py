@@ -19,9 +19,8 @@ from examples.common import define_precision, difference, keep_settings, run_wit
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
-_LENGTH = 128  # the most pieces of a row
-_BATCH = 32
-_HELD_OUT = 800  # the last training sentences: with --part=validation they are scored
+_LENGTH, _BATCH = 128, 32  # the most pieces of a row; rows of a batch
+_EACH = 10  # with --part=validation, each tenth training sentence is scored. The file has blocks of one relation.
 _PARTS = re.compile(r"(.*)<e1>(.*)</e1>(.*)<e2>(.*)</e2>(.*)")
 # (whether markers stand around the nominals, whether the head reads the nominals). Each kind adds one of them.
 KINDS = {
@@ -39,8 +38,9 @@ def main(directory, data_dir, init_checkpoint, part="test", num_seeds=3, **chang
     if part == "test":
         test, test_names = read(f"{data_dir}/test.tsv")
     else:
-        (train, test), (train_names, test_names) = (
-            (values[:-_HELD_OUT], values[-_HELD_OUT:]) for values in (train, train_names)
+        test, test_names = train[::_EACH], train_names[::_EACH]
+        train, train_names = (
+            [value for number, value in enumerate(values) if number % _EACH] for values in (train, train_names)
         )
     relations = sorted(set(train_names))
     labels = [relations.index(name) for name in train_names]
@@ -125,6 +125,8 @@ def classifier(init_checkpoint, num_relations, reads_nominals, precision):
     """[CLS], and with reads_nominals the mean of each nominal's states, each through tanh and a layer; then softmax."""
     dtype = "mixed_bfloat16" if precision == "bfloat16" else "float32"
     encoder = load_pretrained(init_checkpoint, dtype, ("pooler", "masked_lm", "next_sentence")).encoder
+    if encoder.pooler is not None:
+        encoder.pooler.trainable = False  # nothing reads it
     names = ("input_word_ids", "input_mask", "input_type_ids", "first", "second")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     states = keras.ops.cast(encoder({name: inputs[name] for name in names[:3]})["sequence_output"], "float32")
@@ -174,8 +176,7 @@ def macro_f1(right, given, counts=1):
 def constant_f1(train_names, test_names):
     """The score of an answer that is always the most frequent relation."""
     names = [name for name in train_names if name != "Other"]
-    frequent = max(sorted(set(names)), key=names.count)
-    return macro_f1(test_names, [frequent] * len(test_names))
+    return macro_f1(test_names, [max(sorted(set(names)), key=names.count)] * len(test_names))
 
 
 def report(done, train_names, test_names):
@@ -194,8 +195,7 @@ def report(done, train_names, test_names):
     first, second, third = done
     for one, other in ((second, first), (third, second), (third, first)):
         low, high = np.percentile(drawn[one] - drawn[other], [2.5, 97.5])
-        gain = difference(scores[one], scores[other])
-        print(f"| {one}, minus {other} | {gain} | {low:+.4f} to {high:+.4f} |")
+        print(f"| {one}, minus {other} | {difference(scores[one], scores[other])} | {low:+.4f} to {high:+.4f} |")
 
 
 if __name__ == "__main__":
