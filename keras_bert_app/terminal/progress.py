@@ -169,7 +169,9 @@ class ReadingProgress:
 
     def _text(self, documents: int, num_bytes: int) -> str:
         speed = (num_bytes - self.first_bytes) / max(time.monotonic() - self.started, 1e-9)
-        text = f"{self.what}: {documents:,} documents, {num_bytes / 1e6:,.0f} MB, {speed / 1e6:,.1f} MB/s"
+        text = f"{self.what}: {documents:,} documents, {num_bytes / 1e6:,.0f} MB"
+        if speed:
+            text += f", {speed / 1e6:,.1f} MB/s"
         if self.total_bytes and speed:
             left = max(0.0, self.total_bytes - num_bytes) / speed
             text += f"  {num_bytes / self.total_bytes:.0%}  ETA {duration(left)}"

@@ -56,3 +56,10 @@ def test_the_speed_of_reading_counts_only_the_bytes_of_this_run(monkeypatch):
     shown(1_000, 100_000_000)  # an earlier run has read these bytes
     shown(2_000, 150_000_000)
     assert stream.getvalue() == "reading: 2,000 documents, 150 MB, 5.0 MB/s  75%  ETA 0:10\n"
+
+
+def test_reading_has_no_speed_before_something_was_read(monkeypatch):
+    set_clock(monkeypatch, iter([0.0, 9.0, 9.0, 9.0]))
+    stream = io.StringIO()
+    progress.ReadingProgress("reading", 200_000_000, stream)(1_000, 100_000_000)
+    assert stream.getvalue() == "reading: 1,000 documents, 100 MB\n"
