@@ -139,6 +139,13 @@ def scores_so_far(path):
         return json.load(file)
 
 
+def keep_scores(path, scores):
+    """Writes a results file as a whole, so that a stopped program leaves the old file."""
+    with open(f"{path}.part", "w", encoding="utf-8") as file:
+        json.dump(scores, file, indent=1)
+    os.replace(f"{path}.part", path)
+
+
 def minutes(workdir):
     """The minutes that a pre-training took, without its start."""
     with open(f"{workdir}/metrics.jsonl", encoding="utf-8") as lines:

@@ -27,7 +27,8 @@ from examples.common import (
 )
 from examples.ernie_entities.entities import graph, lines_of, short_names, transe
 from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
-from examples.relations.relations import constant_f1, macro_f1, read
+from examples.relations.relations import read
+from examples.relations.scores import constant_f1, macro_f1
 from keras_bert_app import FinetunedRun, finetune, load_pretrained
 from pipelines import BertTokenizer
 

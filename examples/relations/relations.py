@@ -6,7 +6,6 @@ MODEL is a directory with a BERT and its vocab.txt. SEMEVAL has train.tsv and te
 Each line has a relation, a tab, and a sentence with <e1>, </e1>, <e2> and </e2>.
 """
 
-import json
 import re
 import sys
 
@@ -15,18 +14,22 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from examples.common import define_precision, difference, keep_settings, run_with_flags, scores_so_far, spread
+from examples.common import define_precision, keep_scores, keep_settings, run_with_flags, scores_so_far
+from examples.relations.scores import constant_f1, macro_f1, table, words_between_f1
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
-_LENGTH, _BATCH = 128, 32  # the most pieces of a row; rows of a batch
-_EACH = 10  # with --part=validation, each tenth training sentence is scored. The file has blocks of one relation.
+_LENGTH = 128  # the most pieces of a row
+_BATCH = 32
+# With --part=validation, each tenth training sentence is scored. The end of the file has another mix of relations.
+_EACH = 10
 _PARTS = re.compile(r"(.*)<e1>(.*)</e1>(.*)<e2>(.*)</e2>(.*)")
-# (whether markers stand around the nominals, whether the head reads the nominals). Each kind adds one of them.
+# (whether markers stand around the nominals, of what the head reads the means beside [CLS]).
 KINDS = {
-    "[CLS] of the plain sentence": (False, False),
-    "[CLS] of the sentence with markers": (True, False),
-    "[CLS] and both nominals, with markers (R-BERT)": (True, True),
+    "[CLS] of the plain sentence": (False, ""),
+    "[CLS] of the sentence with markers": (True, ""),
+    "[CLS] and the mean of all states, with markers": (True, "sentence"),
+    "[CLS] and the means of both nominals, with markers (R-BERT)": (True, "nominals"),
 }
 
 
@@ -45,11 +48,11 @@ def main(directory, data_dir, init_checkpoint, part="test", num_seeds=3, **chang
     relations = sorted(set(train_names))
     labels = [relations.index(name) for name in train_names]
     done = scores_so_far(f"{directory}/results.json")
-    for kind, (has_markers, reads_nominals) in KINDS.items():
+    for kind, (has_markers, means) in KINDS.items():
         for seed in range(len(done.setdefault(kind, [])) + 1, num_seeds + 1):
             keras.utils.set_random_seed(seed)
-            model = classifier(init_checkpoint, len(relations), reads_nominals, settings["precision"])
-            batches = dataset(rows(tokenizer, train, has_markers), labels, seed)
+            model = classifier(init_checkpoint, len(relations), bool(means), settings["precision"], seed)
+            batches = dataset(rows(tokenizer, train, has_markers, means), labels, seed)
             steps = settings["epochs"] * len(list(batches))
             schedule = keras.optimizers.schedules.PolynomialDecay(settings["learning_rate"], steps, 0.0)
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -57,12 +60,15 @@ def main(directory, data_dir, init_checkpoint, part="test", num_seeds=3, **chang
             model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=False)
             print(f"{kind}, seed {seed}: {steps:,} steps", flush=True)
             model.fit(batches, epochs=settings["epochs"], verbose=2)
-            answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers))]
+            answers = [relations[label] for label in predicted(model, rows(tokenizer, test, has_markers, means))]
             done[kind].append({"macro-F1": macro_f1(test_names, answers), "answers": answers})
             print(f"{kind}, seed {seed}: macro-F1 {done[kind][-1]['macro-F1']:.4f}", flush=True)
-            with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-                json.dump(done, file, indent=1)
-    report(done, train_names, test_names)
+            keep_scores(f"{directory}/results.json", done)
+    baselines = {
+        "the most frequent relation": constant_f1(train_names, test_names),
+        "logistic regression over the words between": words_between_f1(train, train_names, test, test_names),
+    }
+    print("\n".join(table({kind: done[kind] for kind in KINDS}, baselines, test_names)))
 
 
 def read(path):
@@ -79,8 +85,11 @@ def read(path):
     return sentences, names
 
 
-def rows(tokenizer, sentences, has_markers):
-    """[(ids, 1 at the places of nominal 1, 1 at those of nominal 2)], [S] each. A row is [CLS] a $b$ c #d# e [SEP]."""
+def rows(tokenizer, sentences, has_markers, means="nominals"):
+    """[(ids, 1 at the places of nominal 1, 1 at those of nominal 2)], [S] each. A row is [CLS] a $b$ c #d# e [SEP].
+
+    The markers are part of their nominal. With means="sentence", all places count for both.
+    """
     pieces = [tokenizer.tokenize(list(part)).to_list() for part in zip(*sentences, strict=True)]
     if missing := has_markers and {*"$#"} - {*tokenizer.vocabulary}:
         sys.exit(f"the vocabulary lacks the markers {' '.join(sorted(missing))}; give another model")
@@ -95,6 +104,8 @@ def rows(tokenizer, sentences, has_markers):
                 nominals.append(np.arange(len(ids), len(ids) + len(marked)))
             ids += marked
         ids = [*ids[: _LENGTH - 1], tokenizer.sep_id]
+        if means == "sentence":
+            nominals = [np.arange(len(ids))] * 2
         found.append((ids, *(np.isin(np.arange(len(ids)), nominal).astype(np.int32) for nominal in nominals)))
     return found
 
@@ -121,10 +132,10 @@ def dataset(examples, labels, seed):
     return batches.map(lambda *row: (inputs_of(row[:3]), row[3])).prefetch(2)
 
 
-def classifier(init_checkpoint, num_relations, reads_nominals, precision):
-    """[CLS], and with reads_nominals the mean of each nominal's states, each through tanh and a layer; then softmax."""
+def classifier(init_checkpoint, num_relations, reads_means, precision, seed):
+    """[CLS], and with reads_means the means of both places' states, each through tanh and a layer; then softmax."""
     dtype = "mixed_bfloat16" if precision == "bfloat16" else "float32"
-    encoder = load_pretrained(init_checkpoint, dtype, ("pooler", "masked_lm", "next_sentence")).encoder
+    encoder = load_pretrained(init_checkpoint, dtype, ("pooler", "masked_lm", "next_sentence"), seed).encoder
     if encoder.pooler is not None:
         encoder.pooler.trainable = False  # nothing reads it
     names = ("input_word_ids", "input_mask", "input_type_ids", "first", "second")
@@ -136,13 +147,13 @@ def classifier(init_checkpoint, num_relations, reads_nominals, precision):
         return layer(keras.layers.Dropout(0.1)(keras.ops.tanh(vector)))
 
     parts = [through(keras.layers.Dense(width), states[:, 0])]
-    if reads_nominals:
+    if reads_means:
         shared = keras.layers.Dense(width)
         for name in ("first", "second"):
             places = keras.ops.cast(inputs[name], "float32")[:, :, None]
             total = keras.ops.maximum(keras.ops.sum(places, axis=1), 1.0)  # a nominal beyond the cut has no place
             parts.append(through(shared, keras.ops.sum(states * places, axis=1) / total))
-    vector = keras.layers.Dropout(0.1)(keras.layers.Concatenate()(parts) if reads_nominals else parts[0])
+    vector = keras.layers.Dropout(0.1)(keras.layers.Concatenate()(parts) if reads_means else parts[0])
     return keras.Model(inputs, keras.layers.Dense(num_relations)(vector))
 
 
@@ -156,46 +167,6 @@ def predicted(model, examples):
         padded = [tf.constant(keras.utils.pad_sequences(part, padding="post")) for part in parts]
         labels[chosen] = model(inputs_of(padded)).numpy().argmax(axis=1)
     return labels
-
-
-def macro_f1(right, given, counts=1):
-    """The official score: the mean F1 of the nine relations without Other. A wrong direction is a mistake.
-
-    Args:
-        right, given: [examples]. Names of relations.
-        counts: 1, or int [draws, examples], how often each example counts. The function then returns [draws].
-    """
-    right, given, scores = np.array(right), np.array(given), []
-    for relation in sorted({name.partition("(")[0] for name in right} - {"Other"}):
-        is_right, is_given = (np.char.startswith(names, f"{relation}(") for names in (right, given))
-        hits, both = (right == given) & is_right, is_right.astype(int) + is_given
-        scores.append(2 * (counts * hits).sum(axis=-1) / np.maximum((counts * both).sum(axis=-1), 1))
-    return np.mean(scores, axis=0)
-
-
-def constant_f1(train_names, test_names):
-    """The score of an answer that is always the most frequent relation."""
-    names = [name for name in train_names if name != "Other"]
-    return macro_f1(test_names, [max(sorted(set(names)), key=names.count)] * len(test_names))
-
-
-def report(done, train_names, test_names):
-    """Prints the scores, and the differences with 95 % intervals over seeds (Welch) and over examples (bootstrap)."""
-    print("\n| test | macro-F1 of nine relations | over examples |\n|---|---|---|")
-    print(f"| the most frequent relation | {constant_f1(train_names, test_names):.4f} | |")
-    scores = {kind: [run["macro-F1"] for run in runs] for kind, runs in done.items()}
-    for kind in done:
-        print(f"| {kind} | {spread(scores[kind])} | |")
-    size = len(test_names)
-    counts = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), 1000)
-    drawn = {
-        kind: np.mean([macro_f1(test_names, run["answers"], counts) for run in runs], axis=0)
-        for kind, runs in done.items()
-    }
-    first, second, third = done
-    for one, other in ((second, first), (third, second), (third, first)):
-        low, high = np.percentile(drawn[one] - drawn[other], [2.5, 97.5])
-        print(f"| {one}, minus {other} | {difference(scores[one], scores[other])} | {low:+.4f} to {high:+.4f} |")
 
 
 if __name__ == "__main__":

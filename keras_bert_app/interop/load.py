@@ -222,7 +222,9 @@ def write_weights(weights: Weights, target_format: str, directory: str) -> list[
     ]
 
 
-def load_pretrained(path: str | os.PathLike, dtype: str = "float32", allow_missing: Collection[str] = ()) -> Pretrainer:
+def load_pretrained(
+    path: str | os.PathLike, dtype: str = "float32", allow_missing: Collection[str] = (), seed: int = 0
+) -> Pretrainer:
     """Builds a model with the weights of a run or of any layout that load_weights reads.
 
     Args:
@@ -230,6 +232,7 @@ def load_pretrained(path: str | os.PathLike, dtype: str = "float32", allow_missi
         dtype: str. "float32" or "mixed_bfloat16".
         allow_missing: str or collection of str. Parts that may be missing: some of "pooler", "masked_lm",
             "next_sentence", "language_model".
+        seed: int. The seed of the dropout in Keras's fit.
 
     Returns:
         BertPretrainer, or LanguageModel for a GPT. A missing part is not in the model, so the model never returns
@@ -240,20 +243,21 @@ def load_pretrained(path: str | os.PathLike, dtype: str = "float32", allow_missi
     """
     allow_missing = (allow_missing,) if isinstance(allow_missing, str) else allow_missing
     weights, _ = load_weights(path, allow_missing=allow_missing)
-    return build_model(weights, dtype)
+    return build_model(weights, dtype, seed)
 
 
-def build_model(weights: Weights, dtype: str = "float32") -> Pretrainer:
+def build_model(weights: Weights, dtype: str = "float32", seed: int = 0) -> Pretrainer:
     """Builds a model with the parts that the weights have.
 
     Args:
         weights: Weights. Values of the variables.
         dtype: str. "float32" or "mixed_bfloat16".
+        seed: int. The seed of the dropout in Keras's fit.
 
     Returns:
         BertPretrainer, or LanguageModel for a GPT. The model lacks the parts that are missing in the weights.
     """
-    model = make_pretrainer(weights.config, dtype=dtype, parts=weights.parts())
+    model = make_pretrainer(weights.config, seed=seed, dtype=dtype, parts=weights.parts())
     assign(model, weights)
     return model
 
