@@ -85,16 +85,9 @@ def sample(mentions, most):
 def small_pretraining(steps, precision):
     """Flags with which a small model learns fast on a CPU: the recipe small_budget, with a number of steps."""
     return {
+        "recipe": "small_budget",
         "precision": precision,
-        "sentence_objective": "none",
-        "short_seq_prob": 0,
-        "optimizer": "muon",
-        "learning_rate": 3e-3,
-        "hidden_dropout_prob": 0,
-        "attention_probs_dropout_prob": 0,
-        "initializer_range": 0.06,
         "num_train_steps": steps,
-        "num_warmup_steps": steps // 16,
         "save_checkpoints_steps": max(steps // 8, 1),
     }
 

@@ -88,7 +88,6 @@ def pretrain(directory, workdir, exponent, size, steps, seed, precision):
         vocab_file=f"{directory}/vocab.txt",
         config=size,
         do_lower_case=False,
-        masked_lm_prob=0.25,
         max_seq_length=_LENGTH,
         global_batch_size=64,
         **small_pretraining(steps, precision),
