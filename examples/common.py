@@ -65,11 +65,11 @@ def need_files(*paths):
 
 
 def read_articles(wiki):
-    """[(title, text)] of the files that wikiextractor wrote."""
+    """[(title, text)] of the files that wikiextractor wrote. Articles without a text are left out."""
     paths, found = sorted(glob.glob(wiki)), []
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            found += _ARTICLE.findall(file.read())
+            found += [(title, text) for title, text in _ARTICLE.findall(file.read()) if text.strip()]
     if not found:
         sys.exit(f"--wiki={wiki}: {len(paths)} files, no article in them; expected <doc ...> of wikiextractor")
     return found

@@ -20,20 +20,22 @@ def occurrences(text, names):
         start += len(name) or 1
 
 
-def drawn_mentions(held_out, training, titles, most):
+def drawn_mentions(held_out, training, titles, words, most):
     """[(number of the article, text before, title, text after)] in articles that training lacks.
 
-    Five articles of training have the title, and the text around the place does not have it again.
+    A text is cut into words and titles, as for the masking of both. So no part of a longer word is a title. Three
+    articles of training have the title, and the text around the place does not have it again.
     """
-    counts = collections.Counter(
-        name for _, text in training for name in {name for _, name in occurrences(text, titles)}
-    )
+    units = titles | words
+    counts = collections.Counter()
+    for _, text in training:
+        counts.update({name for _, name in occurrences(text, units)})
     found = []
     for number, (own_title, text) in enumerate(held_out):
         for line in text.splitlines():
-            for start, name in occurrences(line, titles):
+            for start, name in occurrences(line, units):
                 before, after = line[max(0, start - 50) : start], line[start + len(name) :][:50]
-                if counts[name] >= 5 and name != own_title and name not in before + after:
+                if name in titles and name != own_title and counts[name] >= 3 and name not in before + after:
                     found.append((number, before, name, after))
     drawn = sample(found, most)
     names, numbers = {name for _, _, name, _ in drawn}, {number for number, *_ in drawn}
@@ -42,16 +44,9 @@ def drawn_mentions(held_out, training, titles, most):
 
 
 def constant(mentions):
-    """(share of mentions, share of their characters) that the most frequent title of each length gets right."""
+    """The share of mentions that the most frequent title of each length gets right."""
     by_length = collections.defaultdict(collections.Counter)
     for _, _, name, _ in mentions:
         by_length[len(name)][name] += 1
     best = {length: counts.most_common(1)[0][0] for length, counts in by_length.items()}
-    return right_shares([name for _, _, name, _ in mentions], [best[len(name)] for _, _, name, _ in mentions])
-
-
-def right_shares(names, answers):
-    """(share of names that are answered, share of their characters that are answered)."""
-    single = [a == b for name, answer in zip(names, answers, strict=True) for a, b in zip(name, answer, strict=True)]
-    whole = [list(name) == list(answer) for name, answer in zip(names, answers, strict=True)]
-    return float(np.mean(whole)), float(np.mean(single))
+    return float(np.mean([best[len(name)] == name for _, _, name, _ in mentions]))

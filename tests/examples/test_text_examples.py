@@ -206,7 +206,7 @@ def test_maskings_of_chinese_are_compared(tmp_path, command, monkeypatch, capsys
     words_file = str(tmp_path / "words")
     ernie_masking.main(*given, words_file, steps=1, num_seeds=1, num_mentions=20, size="tiny")
     results = json.loads((tmp_path / "my maskings" / "results.json").read_text())
-    assert set(results) == {*ernie_masking.KINDS, "no model", "table"}
+    assert {"sentiment accuracy", "entity F1", "table"} < set(results)
     assert (tmp_path / "my maskings" / "sentiment" / "test.tsv").read_text().count("\n") == 13
     assert set((tmp_path / "my maskings" / "units-2.txt").read_text().split()) >= {"天地", "甲天"}
     assert "| words and entities | " in capsys.readouterr().out
