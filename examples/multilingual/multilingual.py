@@ -7,29 +7,39 @@ EWT has en_ewt-ud-train.conllu, en_ewt-ud-dev.conllu and en_ewt-ud-test.conllu. 
 paragraphs are translations of each other.
 """
 
-import collections
 import json
 import os
+import re
 import sys
 
 import numpy as np
 from absl import flags
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from examples.common import (
     define_precision,
-    difference,
+    keep_scores,
     keep_settings,
     need_files,
     run,
     run_with_flags,
     small_pretraining,
-    spread,
 )
+from examples.multilingual.tables import agreement_table, tagging_table
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
+from pipelines import BertTokenizer
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
-KINDS = {"English only": None, "both, exponent 1": 1.0, "both, exponent 0.7": 0.7, "both, exponent 0.5": 0.5}
+UNTRAINED = "one step of pre-training"
+KINDS = {
+    UNTRAINED: 1.0,
+    "English only": None,
+    "both, exponent 1": 1.0,
+    "both, exponent 0.7": 0.7,
+    "both, exponent 0.5": 0.5,
+}
 
 
 def main(
@@ -52,29 +62,42 @@ def main(
     if len(set(map(len, texts))) > 1:
         counts = ", ".join(str(len(text)) for text in texts)
         sys.exit(f"--parallel: the files have {counts} paragraphs; expected translations of the same paragraphs")
-    vocab_file = f"{directory}/vocab.txt"
-    if not os.path.exists(vocab_file):
-        inputs = f"{english},{chinese}"
+    prepare(directory, english, chinese)
+    right, agreed = {kind: [] for kind in KINDS}, {kind: [] for kind in KINDS}
+    for number, kind in enumerate(KINDS):
+        for seed in range(1, num_seeds + 1):
+            model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
+            pretrain(directory, model, KINDS[kind], size, 1 if kind == UNTRAINED else steps, seed, precision)
+            given = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "precision": precision}
+            finetune(tagger, "pos", tagging_dir, model, learning_rate=4e-4, **given)
+            run_of = FinetunedRun(tagger)
+            columns = [column for path in files for column in tagged(run_of, path)]
+            right[kind].append([column["right"] for column in columns])
+            layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
+            agreed[kind].append([agreement(model, layer, texts) for layer in layers])
+    shares = {kind: chinese_share(directory, exponent) for kind, exponent in KINDS.items() if kind != UNTRAINED}
+    lines = list(tagging_table(right, columns, shares))
+    without = shared_pieces(BertTokenizer.from_directory(model), texts)
+    for number, path in enumerate(parallel[1:]):
+        hits = {kind: np.array(rows)[:, :, number] for kind, rows in agreed.items()}  # [seeds, layers, paragraphs]
+        lines += agreement_table(os.path.basename(path), hits, without[number])
+    print("\n".join(lines))
+    scores = {kind: [[float(np.mean(column)) for column in seed] for seed in rows] for kind, rows in right.items()}
+    nearest = {kind: np.mean(rows, axis=3).tolist() for kind, rows in agreed.items()}  # [seeds, layers, languages]
+    names = [column["name"] for column in columns]
+    keep_scores(
+        f"{directory}/results.json", {"columns": names, "accuracy": scores, "agreement": nearest, "table": lines}
+    )
+
+
+def prepare(directory, english, chinese):
+    """Learns the vocabulary of both languages, and prepares their texts."""
+    if not os.path.exists(f"{directory}/vocab.txt"):
+        inputs, vocab_file = f"{english},{chinese}", f"{directory}/vocab.txt"
         run("learn_vocab", input_files=inputs, vocab_file=vocab_file, vocab_size=12_000, do_lower_case=False)
     for language, inputs in (("en", english), ("zh", chinese)):
         if not os.path.exists(f"{directory}/{language}/manifest.json"):
             run("prepare_corpus", input_files=inputs, output_dir=f"{directory}/{language}")
-    results = {}
-    for number, (kind, exponent) in enumerate(KINDS.items()):
-        results[kind] = {"share of Chinese": chinese_share(directory, exponent), "accuracy": [], "agreement": []}
-        for seed in range(1, num_seeds + 1):
-            model, tagger = f"{directory}/model-{number}-{seed}", f"{directory}/tagger-{number}-{seed}"
-            pretrain(directory, model, exponent, size, steps, seed, precision)
-            given = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "precision": precision}
-            finetune(tagger, "pos", tagging_dir, model, **given)
-            accuracy, constant = zip(*(accuracies(tagger, path) for path in files), strict=True)
-            results[kind]["accuracy"].append(accuracy)
-            layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
-            results[kind]["agreement"].append([agreement(model, layer, texts) for layer in layers])
-    results["the most frequent tag"] = {"accuracy": [constant], "agreement": []}
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
-    print("\n".join(tables(results, files, parallel, len(texts[0]))))
 
 
 def pretrain(directory, workdir, exponent, size, steps, seed, precision):
@@ -105,23 +128,46 @@ def paragraphs(path):
             sys.exit(f"--parallel: {path} is not in the layout of SQuAD; give files of XQuAD")
 
 
-def accuracies(tagger, path):
-    """(share of words of a treebank with the right tag, share of its words with its most frequent tag)."""
-    scores, sentences, _, _ = FinetunedRun(tagger).evaluate(path)
-    counts = collections.Counter(tag for sentence in sentences for tag in sentence.tags)
-    return scores["accuracy"], max(counts.values()) / counts.total()
+def tagged(run_of, path):
+    """The columns of a treebank: all its words, and those with Chinese characters if it has some.
+
+    Each is a dict with its name, and for each word whether its tag is right, its sentence and its tag.
+    """
+    _, sentences, _, predictions = run_of.evaluate(path)
+    words = [
+        (number, word, tag, tag == given)
+        for number, (sentence, answer) in enumerate(zip(sentences, predictions, strict=True))
+        for word, tag, given in zip(sentence.words, sentence.tags, answer["tags"], strict=True)
+    ]
+    groups = {os.path.basename(path): words}
+    if chinese := [row for row in words if _CHINESE.search(row[1])]:
+        groups[f"{os.path.basename(path)}, words with Chinese characters"] = chinese
+    for name, rows in groups.items():
+        numbers, _, tags, right = zip(*rows, strict=True)
+        yield {"name": name, "sentences": numbers, "tags": tags, "right": right}
 
 
 def agreement(model, layer, texts):
-    """For each language after the first: how often the nearest paragraph of the first language is the translation.
+    """For each language after the first, whether a paragraph's nearest one of the first language is its original.
 
     Vectors are means over the first pieces, minus the mean of the language, as in Pires et al. 2019.
     """
     embed = load_embedder(model, layer=layer, max_seq_length=_LENGTH)
-    vectors = [embed(paragraphs) for paragraphs in texts]
-    vectors = [rows - rows.mean(axis=0) for rows in vectors]
-    first, *others = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in vectors)
-    return [float(np.mean((rows @ first.T).argmax(axis=1) == np.arange(len(rows)))) for rows in others]
+    return nearest([embed(paragraphs) for paragraphs in texts])
+
+
+def shared_pieces(tokenizer, texts):
+    """The same without a model: bags of the first pieces, weighted by TF-IDF."""
+    rows = [[list(row)[: _LENGTH - 2] for row in tokenizer.tokenize(paragraphs).to_list()] for paragraphs in texts]
+    weights = TfidfVectorizer(analyzer=lambda row: row).fit([row for language in rows for row in language])
+    return nearest([weights.transform(language).toarray() for language in rows], centred=False)
+
+
+def nearest(vectors, centred=True):
+    """[languages after the first, paragraphs]: whether the nearest vector of the first language has the same number."""
+    vectors = [rows - rows.mean(axis=0) if centred else rows for rows in vectors]
+    first, *others = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9) for rows in vectors)
+    return [((rows @ first.T).argmax(axis=1) == np.arange(len(rows))).tolist() for rows in others]
 
 
 def chinese_share(directory, exponent):
@@ -131,37 +177,6 @@ def chinese_share(directory, exponent):
         with open(f"{directory}/{language}/manifest.json", encoding="utf-8") as file:
             sizes.append(json.load(file)["train"]["bytes"])
     return 0.0 if exponent is None else sizes[1] ** exponent / sum(size**exponent for size in sizes)
-
-
-def differences(columns, empty=""):
-    """Yields the gain of each kind with both languages, over seeds. columns: kind -> [columns, seeds]."""
-    first, *others = columns
-    for kind in others:
-        cells = [difference(one, other, 3) for one, other in zip(columns[kind], columns[first], strict=True)]
-        yield f"| {kind}, minus {first} |{empty} {' | '.join(cells)} |"
-
-
-def tables(results, files, parallel, paragraphs):
-    """Yields the accuracies on each treebank, and the agreement of each layer. paragraphs: their number in a file."""
-    head = ["share of right tags", "Chinese in pre-training", *map(os.path.basename, files)]
-    yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
-    for kind, figures in results.items():
-        share = f" {figures['share of Chinese']:.3f} |" if kind in KINDS else " |"
-        yield f"| {kind} |{share} {' | '.join(spread(c, 3) for c in zip(*figures['accuracy'], strict=True))} |"
-    yield from differences({kind: np.array(results[kind]["accuracy"]).T for kind in KINDS}, " |")
-    for number, path in enumerate(parallel[1:]):
-        rows = {
-            kind: np.array(figures["agreement"])[:, :, number]
-            for kind, figures in results.items()
-            if figures["agreement"]
-        }
-        layers = range(next(iter(rows.values())).shape[1])
-        head = [f"{os.path.basename(path)}: the nearest is the translation", *(f"layer {layer}" for layer in layers)]
-        yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
-        yield f"| chance |{f' {1 / paragraphs:.3f} |' * len(layers)}"
-        for kind, shares in rows.items():
-            yield f"| {kind} | {' | '.join(spread(column, 3) for column in shares.T)} |"
-        yield from differences({kind: shares.T for kind, shares in rows.items()})
 
 
 if __name__ == "__main__":

@@ -157,11 +157,12 @@ def test_domains_score_a_model_before_and_after(tmp_path, tiny_model, command, m
 @pytest.mark.slow
 def test_one_model_of_two_languages_tags_a_third_file(tmp_path, command, monkeypatch, capsys):
     monkeypatch.setattr(multilingual, "run", command)
-    monkeypatch.setattr(multilingual, "KINDS", {"English only": None, "both, exponent 0.5": 0.5})
+    kinds = {multilingual.UNTRAINED: 1.0, "English only": None, "both, exponent 0.5": 0.5}
+    monkeypatch.setattr(multilingual, "KINDS", kinds)
     for name, words in (("en", "the cat sat on a mat"), ("zh", "猫 在 垫子 上")):
         lines = [f"{words} {number}.\n{words[::-1]} {number}." for number in range(200)]
         (tmp_path / f"{name}.txt").write_text("\n\n".join(lines), encoding="utf-8")
-    tree = "".join(f"{n}\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n" for n, word in enumerate("a cat sat".split(), 1))
+    tree = "".join(f"{n}\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n" for n, word in enumerate("a cat 猫".split(), 1))
     for name in ("en_ewt-ud-train", "en_ewt-ud-dev", "en_ewt-ud-test", "zh"):
         (tmp_path / f"{name}.conllu").write_text(f"{tree}\n" * 8 + tree.replace("NOUN", "VERB") + "\n")
     articles = {"data": [{"paragraphs": [{"context": f"the cat {number}"} for number in range(3)]}]}
@@ -171,11 +172,15 @@ def test_one_model_of_two_languages_tags_a_third_file(tmp_path, command, monkeyp
     given = (str(tmp_path / "my languages"), *text, str(tmp_path), [str(tmp_path / "zh.conllu")], parallel)
     multilingual.main(*given, steps=1, num_seeds=1, size="tiny")
     results = json.loads((tmp_path / "my languages" / "results.json").read_text())
-    assert results["both, exponent 0.5"]["agreement"] == [[[1.0]] * 3]  # the same file twice
-    assert 0.3 < results["both, exponent 0.5"]["share of Chinese"] < 0.5
+    assert results["agreement"]["both, exponent 0.5"] == [[[1.0]] * 3]  # the same file twice
+    assert results["columns"][1] == "en_ewt-ud-test.conllu, words with Chinese characters"
     printed = capsys.readouterr().out
-    assert "| the most frequent tag | | 0.889 | 0.889 |" in printed and "| chance | 0.333 | 0.333 | 0.333 |" in printed
-    assert "| both, exponent 0.5, minus English only | | " in printed
+    assert "| the most frequent tag of these words | | 0.889 | 0.889 | 0.889 | 0.889 |" in printed
+    assert "| chance | 0.333 | 0.333 | 0.333 |" in printed
+    assert "| shared pieces, without a model | 1.000 | 1.000 | 1.000 |" in printed
+    share = float(printed.split("| both, exponent 0.5 | ")[1].split(" |")[0])
+    assert 0.3 < share < 0.5
+    assert "| both, exponent 0.5, minus English only | | " in printed and "; over paragraphs " in printed
 
 
 def articles(titles):
