@@ -7,14 +7,25 @@ RUN is a work directory of `pretrain`, or a folder that `convert --to=workdir` w
 task, with train.txt, dev.txt and test.txt in CoNLL columns.
 """
 
+import itertools
 import json
 import os
 import sys
 
+import numpy as np
 from absl import flags
 
-from examples.common import define_precision, difference, keep_settings, need_files, run, run_with_flags, spread
-from keras_bert_app import BertConfig, finetune
+from examples.common import (
+    define_precision,
+    difference,
+    keep_scores,
+    keep_settings,
+    need_files,
+    run,
+    run_with_flags,
+    spread,
+)
+from keras_bert_app import BertConfig, FinetunedRun, finetune
 
 KINDS = (
     "the model as it was",
@@ -22,7 +33,7 @@ KINDS = (
     "after the domain's text",
     "after the domain's text, with new words",
 )
-FINETUNING = {"num_train_epochs": 3, "bias_correction": True, "learning_rate": 1e-4}
+FINETUNING = {"num_train_epochs": 3, "bias_correction": True}
 
 
 def main(
@@ -35,6 +46,8 @@ def main(
     steps=1000,
     num_seeds=3,
     num_words=1000,
+    part="test",
+    learning_rate=4e-4,
     precision="auto",
 ):
     tasks = sorted(name for name in os.listdir(ner_dir) if os.path.exists(f"{ner_dir}/{name}/train.txt"))
@@ -43,28 +56,29 @@ def main(
     need_files(*(f"{ner_dir}/{task}/{part}.txt" for task in tasks for part in ("dev", "test")))
     text, general = {"input_files": input_files, "text_field": text_field}, {"input_files": general_files}
     settings = {"init_checkpoint": init_checkpoint, "ner_dir": ner_dir, "steps": steps, "num_words": num_words}
-    settings["precision"] = precision
-    keep_settings(directory, general_files=general_files, **text, **settings)
+    tuning = {"learning_rate": learning_rate, "precision": precision, **FINETUNING}
+    keep_settings(directory, general_files=general_files, part=part, **text, **settings, **tuning)
     with_words = with_new_words(directory, init_checkpoint, text, num_words)
     starts = {KINDS[1]: (init_checkpoint, general), KINDS[2]: (init_checkpoint, text), KINDS[3]: (with_words, text)}
     objective = sentence_objective(init_checkpoint)
-    results = {task: {kind: [] for kind in KINDS} for task in tasks}
-    for seed in range(1, num_seeds + 1):
-        for number, kind in enumerate(KINDS):
-            model = init_checkpoint
-            if kind in starts:
-                model = f"{directory}/domain-{number}-{seed}"
-                pretrain(model, *starts[kind], objective, steps, seed, precision)
-            for task in tasks:
-                folder, workdir = f"{ner_dir}/{task}", f"{directory}/{task}-{number}-{seed}"
-                # dev chooses the weights, and the test is scored once.
-                given = {"test_file": f"{folder}/test.txt", "seed": seed, "precision": precision, **FINETUNING}
-                done = finetune(workdir, "ner", folder, model, **given)
-                results[task][kind].append(done["reported"]["score"])
-                results[task]["baseline"] = [done["baseline"]["score"]]
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
-    print("\n".join(table(results)))
+    results, counts = ({task: {kind: [] for kind in KINDS} for task in tasks} for _ in range(2))
+    for seed, (number, kind) in itertools.product(range(1, num_seeds + 1), enumerate(KINDS)):
+        model = init_checkpoint
+        if kind in starts:
+            model = f"{directory}/domain-{number}-{seed}"
+            pretrain(model, *starts[kind], objective, steps, seed, precision)
+        for task in tasks:
+            folder, workdir = f"{ner_dir}/{task}", f"{directory}/{task}-{number}-{seed}"
+            # dev chooses the weights, and the test is scored once. For --part=validation, one half of dev chooses the
+            # weights, and the other half is scored.
+            test = {"test_file": f"{folder}/test.txt"} if part == "test" else {}
+            done = finetune(workdir, "ner", folder, model, seed=seed, **test, **tuning)
+            results[task][kind].append(done["reported"]["score"])
+            results[task]["baseline"] = [done["baseline"]["score"]]
+            if test:
+                counts[task][kind].append(counts_of(workdir, test["test_file"]))
+    keep_scores(f"{directory}/results.json", results)
+    print("\n".join(table(results, counts)))
 
 
 def sentence_objective(workdir):
@@ -111,16 +125,53 @@ def pretrain(workdir, start, text, objective, steps, seed, precision):
     )
 
 
-def table(results):
-    """Yields the table: the entity F1 of each kind, and the differences to the model as it was over seeds."""
-    yield "\n| entity F1 on the test | " + " | ".join(results) + " |"
+def counts_of(workdir, path):
+    """[[entities of a sentence, entities of the model's answer, entities that are in both]] of a test."""
+    _, sentences, _, predictions = FinetunedRun(workdir).evaluate(path)
+    pairs = [
+        (spans(sentence.tags), spans(answer["tags"])) for sentence, answer in zip(sentences, predictions, strict=True)
+    ]
+    return [[len(right), len(given), len(right & given)] for right, given in pairs]
+
+
+def spans(tags):
+    """{(type, first word, word after the last)}. I- after O or after another type begins an entity, too."""
+    found, start = set(), 0
+    for place, (before, tag, after) in enumerate(zip(["O", *tags[:-1]], tags, [*tags[1:], "O"], strict=True)):
+        if tag[0] == "B" or before == "O" or before[1:] != tag[1:]:
+            start = place
+        if tag != "O" and after != f"I{tag[1:]}":
+            found.add((tag[2:], start, place + 1))
+    return found
+
+
+def over_sentences(one, other):
+    """(low, high): 95 % interval of the difference of two kinds' mean F1, by the bootstrap over sentences.
+
+    Args:
+        one, other: int [seeds, sentences, 3]. See counts_of.
+    """
+    size = np.shape(one)[1]
+    draws = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), 1000)
+    totals = [np.einsum("ds,nsc->ndc", draws, np.array(rows, float)) for rows in (one, other)]
+    scores = [np.mean(2 * rows[..., 2] / np.maximum(rows[..., 0] + rows[..., 1], 1), axis=0) for rows in totals]
+    return np.percentile(scores[0] - scores[1], [2.5, 97.5])
+
+
+def table(results, counts):
+    """Yields the table: the entity F1 of each kind, and the differences over seeds and over sentences."""
+    yield "\n| entity F1 | " + " | ".join(results) + " |"
     yield "|---" * (len(results) + 1) + "|"
     yield "| each word's most frequent tag | " + " | ".join(f"{r['baseline'][0]:.4f}" for r in results.values()) + " |"
     for kind in KINDS:
         yield f"| {kind} | {' | '.join(spread(scores[kind]) for scores in results.values())} |"
-    for one, other in ((1, 0), (2, 0), (2, 1), (3, 2)):
-        cells = [difference(scores[KINDS[one]], scores[KINDS[other]]) for scores in results.values()]
-        yield f"| {KINDS[one]}, minus {KINDS[other]} | {' | '.join(cells)} |"
+    for one, other in ((KINDS[1], KINDS[0]), (KINDS[2], KINDS[0]), (KINDS[2], KINDS[1]), (KINDS[3], KINDS[2])):
+        cells = [difference(scores[one], scores[other]) for scores in results.values()]
+        for number, of_task in enumerate(counts.values()):
+            if of_task[one]:
+                low, high = over_sentences(of_task[one], of_task[other])
+                cells[number] += f"; over sentences {low:+.4f} to {high:+.4f}"
+        yield f"| {one}, minus {other} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
@@ -133,6 +184,8 @@ if __name__ == "__main__":
     flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     flags.DEFINE_integer("num_words", 1000, "New words.", lower_bound=1)
+    flags.DEFINE_enum("part", "test", ["validation", "test"], "What is scored. Choose settings by the validation.")
+    flags.DEFINE_float("learning_rate", 4e-4, "Peak rate of fine-tuning. Models smaller than base need a higher one.")
     define_precision()
     run_with_flags(
         main,
@@ -144,5 +197,7 @@ if __name__ == "__main__":
         "steps",
         "num_seeds",
         "num_words",
+        "part",
+        "learning_rate",
         "precision",
     )

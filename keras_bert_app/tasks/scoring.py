@@ -111,12 +111,12 @@ class FinetunedRun:
         return logits
 
     def evaluate(
-        self, path: str, most: int = 0, split: str | None = None, has_chosen: bool = False
+        self, path: str | os.PathLike, most: int = 0, split: str | None = None, has_chosen: bool = False
     ) -> tuple[dict[str, float], Examples, list[str], list[dict]]:
         """Scores the run on a labelled file.
 
         Args:
-            path: str. A file or a glob pattern.
+            path: str or os.PathLike. A file or a glob pattern.
             most: int. Number of examples to score, from the first one on; 0 for all.
             split: str or None. The split whose part of the file is scored; None for the whole file.
             has_chosen: bool. Whether the run chose its weights by this file. If one half of the file chose them, the
@@ -125,7 +125,7 @@ class FinetunedRun:
         Returns:
             (dict metric -> score, examples, notes, predictions).
         """
-        examples, notes = self.task.read_file(path, self.run, most=most, split=split), []
+        examples, notes = self.task.read_file(os.fspath(path), self.run, most=most, split=split), []
         if has_chosen and self.run.test_file:
             notes = ["these examples chose the weights; results.json has the score of --test_file"]
         elif has_chosen:
@@ -146,7 +146,7 @@ class FinetunedRun:
         measure = family.measure(self.task, examples, predictions, self.labels)
         return intervals.interval(measure, family.sources(examples))
 
-    def predict(self, path: str, output_dir: str) -> tuple[int, list[str], list[str]]:
+    def predict(self, path: str | os.PathLike, output_dir: str | os.PathLike) -> tuple[int, list[str], list[str]]:
         """Answers a file.
 
         The answers go to OUTPUT_DIR/predictions.* in the format of the task's official scorer. Answers to the test
@@ -154,14 +154,15 @@ class FinetunedRun:
         probabilities.
 
         Args:
-            path: str. A file or a glob pattern.
-            output_dir: str. The directory for the answers.
+            path: str or os.PathLike. A file or a glob pattern.
+            output_dir: str or os.PathLike. The directory for the answers.
 
         Returns:
             (number of examples, names of the files, notes).
         """
+        output_dir = os.fspath(output_dir)
         make_ready(output_dir)
-        examples = self.task.read_file(path, self.run, has_labels=False)
+        examples = self.task.read_file(os.fspath(path), self.run, has_labels=False)
         predictions, notes = self.predictions(examples)
         return len(examples), self.write(output_dir, examples, predictions), notes
 

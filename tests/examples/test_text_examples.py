@@ -150,8 +150,25 @@ def test_domains_score_a_model_before_and_after(tmp_path, tiny_model, command, m
     domains.main(str(tmp_path / "my domains"), *given, steps=1, num_seeds=1, num_words=2)
     results = json.loads((tmp_path / "my domains" / "results.json").read_text())["one"]
     assert all(0 <= results[kind][0] <= 1 for kind in domains.KINDS)
+    right, given, both = np.sum(
+        domains.counts_of(tmp_path / "my domains" / "one-0-1", tmp_path / "ner/one/test.txt"), 0
+    )
+    assert results[domains.KINDS[0]][0] == pytest.approx(2 * both / (right + given), abs=1e-6)
     assert "abc\n" in (tmp_path / "my domains" / "with_words.txt").read_text()
     assert "with new words, minus after the domain's text |" in capsys.readouterr().out
+
+
+def test_entities_are_counted_and_their_f1_has_an_interval_over_sentences():
+    assert domains.spans(["B-X", "I-X", "B-X", "O", "I-Y", "I-X"]) == {
+        ("X", 0, 2),
+        ("X", 2, 3),
+        ("Y", 4, 5),
+        ("X", 5, 6),
+    }
+    right, wrong = [[[1, 1, 1]] * 8], [[[1, 1, 0]] * 8]
+    assert domains.over_sentences(right, wrong).tolist() == [1.0, 1.0]
+    low, high = domains.over_sentences([right[0][:4] + wrong[0][:4]], wrong)
+    assert 0 <= low < 0.5 < high <= 1
 
 
 @pytest.mark.slow

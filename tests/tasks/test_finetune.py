@@ -71,7 +71,7 @@ def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finishe
     assert len(examples) == figures["reported"]["examples"] and "examples chose the weights; --input_file=" in notes[0]
     unlabelled = tmp_path / "no labels.tsv"
     unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
-    count, names, _ = run.predict(str(unlabelled), str(tmp_path / "answers"))
+    count, names, _ = run.predict(unlabelled, tmp_path / "answers")
     assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
     assert (tmp_path / "answers" / "predictions.tsv").read_text(encoding="utf-8") == (
         "index\tprediction\ttext\n0\t0\tthe day was grim.\n1\t1\tso kind.\n"
