@@ -25,38 +25,41 @@ from examples.common import (
     small_pretraining,
     spread,
 )
-from examples.ernie_entities.entities import graph, lines_of, short_names, transe
-from examples.ernie_entities.linked_text import Writer, is_entity, symbol_of, without_entities
+from examples.ernie_entities.entities import edges_of, graph, lines_of, names_in
+from examples.ernie_entities.linked_text import Writer, is_entity, without_entities, write_vectors
 from examples.relations.relations import read
 from examples.relations.scores import constant_f1, macro_f1
 from keras_bert_app import FinetunedRun, finetune, load_pretrained
 from pipelines import BertTokenizer
 
-_SIZE, _LENGTH = 64, 128  # numbers of a vector of TransE; symbols of a row
+_LENGTH = 128  # symbols of a row
 # Whether entities stand in the text, and the file of their vectors. With a file, the vectors are not trained. The third
 # kind has the vectors of the fourth one, but each entity has that of another one.
 KINDS = {
     "text alone": (False, ""),
     "entities, own vectors": (True, ""),
-    "entities, vectors of other entities": (True, "shuffled.txt"),
-    "entities, vectors of TransE": (True, "vectors.txt"),
+    "entities, vectors of other entities": (True, "shuffled-{seed}.txt"),
+    "entities, vectors of TransE": (True, "vectors-{seed}.txt"),
 }
 
 
 def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
     keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
-    articles = short_names([(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)])
+    articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
     entities, edges = graph(training)
     print(f"{len(entities):,} entities, {len(edges):,} mentions in articles, {len(training):,} articles")
     writer = Writer(directory, training, entities)
     hidden = drawn_mentions(held_out, writer, num_mentions)
-    write_inputs(directory, writer, training, entities, edges, semeval_dir)
+    write_inputs(directory, writer, training, semeval_dir)
+    of_held_out = edges_of([names_in(lines) - {title} for title, lines in held_out], entities)
+    for seed in range(1, num_seeds + 1):
+        write_vectors(directory, entities, edges, of_held_out, seed)
     scores = {kind: {"words": [], "relations": []} for kind in KINDS}
     for number, (kind, (has_entities, vectors)) in enumerate(KINDS.items()):
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
-            pretrain(directory, model, has_entities, vectors, size, steps, seed, precision)
+            pretrain(directory, model, has_entities, vectors.format(seed=seed), size, steps, seed, precision)
             scores[kind]["words"].append(right_words(model, hidden, has_entities))
             scores[kind]["relations"].append(relations(directory, model, has_entities, seed, precision))
     names = [" ".join(symbols[place] for place in places[:-1]) for _, symbols, places in hidden]
@@ -68,16 +71,16 @@ def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=200
     report(directory, scores, baseline, numbers)
 
 
-def write_inputs(directory, writer, training, entities, edges, semeval_dir):
-    """Writes the texts with and without entities, their vocabularies, the vectors, and the sentences of SemEval."""
-    if os.path.exists(f"{directory}/vectors.txt"):
+def write_inputs(directory, writer, training, semeval_dir):
+    """Writes the texts with and without entities, their vocabularies, and the sentences of SemEval."""
+    if os.path.exists(f"{directory}/semeval-without/test.tsv"):
         return
     with (
         open(f"{directory}/with.txt", "w", encoding="utf-8") as w,
         open(f"{directory}/without.txt", "w", encoding="utf-8") as wo,
     ):
         for own, lines in training:
-            for symbols, _ in writer.symbols(lines, own):
+            for symbols, _ in writer.symbols(lines, own, each=2):
                 w.write(" ".join(symbols) + "\n")
                 wo.write(" ".join(without_entities(symbols)) + "\n")
             w.write("\n")
@@ -100,19 +103,12 @@ def write_inputs(directory, writer, training, entities, edges, semeval_dir):
                 file.writelines(f"{label}\t{' '.join(kept(s))}\n" for label, (s, _) in zip(labels, rows, strict=True))
         count = sum(any(map(is_entity, symbols)) for symbols, _ in rows)
         print(f"{part}: {count:,} of {len(rows):,} sentences of SemEval mention an entity")
-    vectors, _ = transe(edges, training, entities, _SIZE, epochs=50, seed=0)
-    shuffled = np.random.default_rng(1).permutation(len(entities))
-    for name, rows in (("shuffled.txt", vectors[shuffled]), ("vectors.txt", vectors)):
-        with open(f"{directory}/{name}.part", "w", encoding="utf-8") as file:
-            for entity, vector in zip(entities, rows, strict=True):
-                file.write(f"{symbol_of(entity)} {' '.join(f'{value:.5f}' for value in vector)}\n")
-        os.replace(f"{directory}/{name}.part", f"{directory}/{name}")
 
 
 def drawn_mentions(held_out, writer, most):
     """[(number of the article, symbols, places of one mention, its entity last)] of articles that training lacks.
 
-    The symbols around do not have the mention again, so that no model can copy it.
+    The symbols around do not have the mention again, so that no model can copy it. They have another entity.
     """
     found = []
     for number, (own, lines) in enumerate(held_out):
@@ -125,7 +121,8 @@ def drawn_mentions(held_out, writer, most):
                 first = max(0, start - _LENGTH // 2)
                 last = first + _LENGTH - 2
                 around = f" {' '.join(symbols[first:start])} [MASK] {' '.join(symbols[end + 1 : last])} "
-                if end < last and f" {' '.join(symbols[start:end])} " not in around:
+                others = [*symbols[first:start], *symbols[end + 1 : last]]
+                if end < last and f" {' '.join(symbols[start:end])} " not in around and any(map(is_entity, others)):
                     found.append((number, symbols[first:last], range(start - first, end - first + 1)))
     return sample(found, most)
 
@@ -174,7 +171,7 @@ def relations(directory, model, has_entities, seed, precision):
     """The official macro-F1 of SemEval-2010 Task 8 after fine-tuning."""
     folder, workdir = f"{directory}/semeval-{'with' if has_entities else 'without'}", f"{model}-relations"
     settings = {"dev_fraction": 0.1, "num_train_epochs": 5, "bias_correction": True, "max_seq_length": _LENGTH}
-    settings["precision"] = precision
+    settings |= {"precision": precision, "learning_rate": 4e-4}  # a rate for small models
     columns = {"text_columns": ("text",), "label_column": "label", "test_file": f"{folder}/test.tsv"}
     finetune(workdir, "classification", f"{folder}/train.tsv", model, seed=seed, pooling="mean", **settings, **columns)
     _, examples, _, predictions = FinetunedRun(workdir).evaluate(f"{folder}/test.tsv")

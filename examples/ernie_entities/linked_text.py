@@ -1,11 +1,15 @@
-"""Texts in which a symbol behind each mention names its entity."""
+"""Texts in which a symbol behind each mention names its entity, and the vectors of these symbols."""
 
 import json
 import os
 
+import numpy as np
+
 from examples.common import run
-from examples.ernie_entities.entities import mentions
+from examples.ernie_entities.entities import mentions, nearer_share, transe
 from pipelines import BertTokenizer
+
+_SIZE = 64  # numbers of a vector of TransE
 
 
 class Writer:
@@ -22,9 +26,12 @@ class Writer:
         # A symbol must not begin with ##.
         self.pieces = [piece.replace("##", "+", 1) if piece[2:] else piece for piece in self.tokenizer.vocabulary]
 
-    def symbols(self, lines, own=""):
-        """[(symbols, is part of a mention)] of each line. An article does not mention its own title."""
-        names = self.entities - {own}
+    def symbols(self, lines, own="", each=1):
+        """[(symbols, is part of a mention)] of each line. An article does not mention its own title.
+
+        Each mention has the symbol of its entity behind it. With each=2, only the second, fourth and so on have it.
+        """
+        names, count = self.entities - {own}, 0
         ids, _, _, starts, ends = (values.to_list() for values in self.tokenizer.tokenize_with_offsets(lines))
         for line, row, begins, stops in zip(lines, ids, starts, ends, strict=True):
             found, written, is_mention = mentions(line, names), [], []
@@ -35,8 +42,10 @@ class Writer:
                 written.append(self.pieces[id])
                 is_mention.append(inside)
                 if inside and stop == found[0][1]:
-                    written.append(symbol_of(found.pop(0)[2]))
-                    is_mention.append(True)
+                    name, count = found.pop(0)[2], count + 1
+                    if count % each == 0:
+                        written.append(symbol_of(name))
+                        is_mention.append(True)
             yield written, is_mention
 
 
@@ -50,3 +59,20 @@ def is_entity(symbol):
 
 def without_entities(symbols):
     return [symbol for symbol in symbols if not is_entity(symbol)]
+
+
+def write_vectors(directory, entities, edges, of_held_out, seed):
+    """Writes the vectors of TransE, and the same vectors in another order."""
+    if os.path.exists(f"{directory}/vectors-{seed}.txt"):
+        return
+    vectors, _ = transe(edges, len(entities), _SIZE, seed)
+    share = nearer_share(vectors, edges, of_held_out)
+    print(
+        f"TransE, seed {seed}: two entities of a held-out article are nearer than a third one: {share:.3f}; chance 0.5"
+    )
+    shuffled = np.random.default_rng(seed).permutation(len(entities))
+    for name, rows in ((f"shuffled-{seed}.txt", vectors[shuffled]), (f"vectors-{seed}.txt", vectors)):
+        with open(f"{directory}/{name}.part", "w", encoding="utf-8") as file:
+            for entity, vector in zip(entities, rows, strict=True):
+                file.write(f"{symbol_of(entity)} {' '.join(f'{value:.5f}' for value in vector)}\n")
+        os.replace(f"{directory}/{name}.part", f"{directory}/{name}")
