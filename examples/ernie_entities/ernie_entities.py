@@ -43,7 +43,7 @@ KINDS = {
 }
 
 
-def main(directory, wiki, semeval_dir, steps=4000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
+def main(directory, wiki, semeval_dir, steps=1000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
     keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
     articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
@@ -202,7 +202,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/ernie_entities", "Where texts, models and results go.")
     flags.DEFINE_string("wiki", None, "Pattern of the files of articles.", required=True)
     flags.DEFINE_string("semeval_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("steps", 1000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     define_precision()
     run_with_flags(main, "wiki", "semeval_dir", "steps", "num_seeds", "precision")

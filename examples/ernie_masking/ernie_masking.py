@@ -44,7 +44,7 @@ def main(
     sentiment_dir,
     entities_dir,
     words_file="",
-    steps=4000,
+    steps=1000,
     num_seeds=3,
     num_mentions=2000,
     size="mini",
@@ -179,7 +179,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("sentiment_dir", None, "Folder of ChnSentiCorp.", required=True)
     flags.DEFINE_string("entities_dir", None, "Folder of the sentences with entities.", required=True)
     flags.DEFINE_string("words_file", "", "Words, one a line; by default those of jieba.")
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("steps", 1000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     define_precision()
     run_with_flags(main, "wiki", "sentiment_dir", "entities_dir", "words_file", "steps", "num_seeds", "precision")

@@ -49,7 +49,7 @@ def main(
     tagging_dir,
     treebanks,
     parallel,
-    steps=4000,
+    steps=1000,
     num_seeds=3,
     size="mini",
     precision="auto",
@@ -186,7 +186,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("tagging_dir", None, "Folder of the English treebank.", required=True)
     flags.DEFINE_list("treebanks", None, "Treebanks that are scored.", required=True)
     flags.DEFINE_list("parallel", None, "Files of translated paragraphs, the English one first.", required=True)
-    flags.DEFINE_integer("steps", 4000, "Steps of pre-training.", lower_bound=1)
+    flags.DEFINE_integer("steps", 1000, "Steps of pre-training.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     define_precision()
     names = ("english", "chinese", "tagging_dir", "treebanks", "parallel", "steps", "num_seeds", "precision")
