@@ -66,13 +66,13 @@ def need_files(*paths):
 
 def read_articles(wiki):
     """[(title, text)] of the files that wikiextractor wrote. Articles without a text are left out."""
-    paths, found = sorted(glob.glob(wiki)), []
+    paths, articles = sorted(glob.glob(wiki)), []
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            found += [(title, text) for title, text in _ARTICLE.findall(file.read()) if text.strip()]
-    if not found:
+            articles += [(title, text) for title, text in _ARTICLE.findall(file.read()) if text.strip()]
+    if not articles:
         sys.exit(f"--wiki={wiki}: {len(paths)} files, no article in them; expected <doc ...> of wikiextractor")
-    return found
+    return articles
 
 
 def sample(mentions, most):
@@ -119,9 +119,9 @@ def keep_settings(directory, **settings):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(settings, file, indent=1)
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
-    if found != json.loads(json.dumps(settings)):
-        sys.exit(f"{path} has {found}, and this start has {settings}; give another --output_dir")
+        earlier = json.load(file)
+    if earlier != json.loads(json.dumps(settings)):
+        sys.exit(f"{path} has {earlier}, and this start has {settings}; give another --output_dir")
 
 
 def scores_so_far(path):

@@ -136,13 +136,13 @@ def counts_of(workdir, path):
 
 def spans(tags):
     """{(type, first word, word after the last)}. I- after O or after another type begins an entity, too."""
-    found, start = set(), 0
+    entities, start = set(), 0
     for place, (before, tag, after) in enumerate(zip(["O", *tags[:-1]], tags, [*tags[1:], "O"], strict=True)):
         if tag[0] == "B" or before == "O" or before[1:] != tag[1:]:
             start = place
         if tag != "O" and after != f"I{tag[1:]}":
-            found.add((tag[2:], start, place + 1))
-    return found
+            entities.add((tag[2:], start, place + 1))
+    return entities
 
 
 def over_sentences(one, other):

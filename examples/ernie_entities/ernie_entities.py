@@ -110,7 +110,7 @@ def drawn_mentions(held_out, writer, most):
 
     The symbols around do not have the mention again, so that no model can copy it. They have another entity.
     """
-    found = []
+    candidates = []
     for number, (own, lines) in enumerate(held_out):
         for symbols, is_mention in writer.symbols(lines, own):
             ends = [place for place, symbol in enumerate(symbols) if is_mention[place] and is_entity(symbol)]
@@ -123,8 +123,8 @@ def drawn_mentions(held_out, writer, most):
                 around = f" {' '.join(symbols[first:start])} [MASK] {' '.join(symbols[end + 1 : last])} "
                 others = [*symbols[first:start], *symbols[end + 1 : last]]
                 if end < last and f" {' '.join(symbols[start:end])} " not in around and any(map(is_entity, others)):
-                    found.append((number, symbols[first:last], range(start - first, end - first + 1)))
-    return sample(found, most)
+                    candidates.append((number, symbols[first:last], range(start - first, end - first + 1)))
+    return sample(candidates, most)
 
 
 def pretrain(directory, workdir, has_entities, vectors, size, steps, seed, precision):

@@ -34,15 +34,15 @@ class Writer:
         names, count = self.entities - {own}, 0
         ids, _, _, starts, ends = (values.to_list() for values in self.tokenizer.tokenize_with_offsets(lines))
         for line, row, begins, stops in zip(lines, ids, starts, ends, strict=True):
-            found, written, is_mention = mentions(line, names), [], []
+            upcoming, written, is_mention = mentions(line, names), [], []
             for id, begin, stop in zip(row, begins, stops, strict=True):
-                while found and found[0][1] <= begin:
-                    found.pop(0)
-                inside = bool(found) and begin >= found[0][0] and stop <= found[0][1]
+                while upcoming and upcoming[0][1] <= begin:
+                    upcoming.pop(0)
+                inside = bool(upcoming) and begin >= upcoming[0][0] and stop <= upcoming[0][1]
                 written.append(self.pieces[id])
                 is_mention.append(inside)
-                if inside and stop == found[0][1]:
-                    name, count = found.pop(0)[2], count + 1
+                if inside and stop == upcoming[0][1]:
+                    name, count = upcoming.pop(0)[2], count + 1
                     if count % each == 0:
                         written.append(symbol_of(name))
                         is_mention.append(True)

@@ -74,8 +74,8 @@ def main(
     columns = columns_of(scores, right, mentions, [name in words for _, _, name, _ in mentions])
     lines = list(table(columns, {kind: scores[kind]["minutes"] for kind in KINDS}))
     print("\n".join(lines))
-    found = {name: {kind: rows[kind].mean(axis=1).tolist() for kind in KINDS} for name, (_, rows, _) in columns.items()}
-    keep_scores(f"{directory}/results.json", {**found, "table": lines})
+    means = {name: {kind: rows[kind].mean(axis=1).tolist() for kind in KINDS} for name, (_, rows, _) in columns.items()}
+    keep_scores(f"{directory}/results.json", {**means, "table": lines})
 
 
 def words_of(training, words_file):

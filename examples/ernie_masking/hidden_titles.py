@@ -30,14 +30,14 @@ def drawn_mentions(held_out, training, titles, words, most):
     counts = collections.Counter()
     for _, text in training:
         counts.update({name for _, name in occurrences(text, units)})
-    found = []
+    candidates = []
     for number, (own_title, text) in enumerate(held_out):
         for line in text.splitlines():
             for start, name in occurrences(line, units):
                 before, after = line[max(0, start - 50) : start], line[start + len(name) :][:50]
                 if name in titles and name != own_title and counts[name] >= 3 and name not in before + after:
-                    found.append((number, before, name, after))
-    drawn = sample(found, most)
+                    candidates.append((number, before, name, after))
+    drawn = sample(candidates, most)
     names, numbers = {name for _, _, name, _ in drawn}, {number for number, *_ in drawn}
     print(f"{len(drawn):,} hidden titles, {len(names):,} different ones, in {len(numbers):,} articles")
     return drawn

@@ -100,8 +100,8 @@ def of_level(scores, is_of_train, is_of_test, columns):
             hits = np.take_along_axis(right, best, axis=1)
             row = []
             for k in (1, 3, 5):
-                found = hits[:, :k].sum(axis=1)
-                row += [found > 0, found / hits[:, :k].shape[1], found * len(right) / right.sum()]
+                num_right = hits[:, :k].sum(axis=1)
+                row += [num_right > 0, num_right / hits[:, :k].shape[1], num_right * len(right) / right.sum()]
             del row[1]
             by_document[name].append(np.array(row, float).T)  # [documents, 8]
     means = {name: np.mean(runs, axis=1) for name, runs in by_document.items()}

@@ -95,7 +95,7 @@ def rows(tokenizer, sentences, has_markers, means="nominals"):
         sys.exit(f"the vocabulary lacks the markers {' '.join(sorted(missing))}; give another model")
     markers = [tokenizer.vocabulary.index(marker) for marker in "$#"] if has_markers else []
     around = [[], markers[:1], [], markers[1:], []]
-    found = []
+    examples = []
     for parts in zip(*pieces, strict=True):
         ids, nominals = [tokenizer.cls_id], []
         for number, part in enumerate(parts):
@@ -106,8 +106,8 @@ def rows(tokenizer, sentences, has_markers, means="nominals"):
         ids = [*ids[: _LENGTH - 1], tokenizer.sep_id]
         if means == "sentence":
             nominals = [np.arange(len(ids))] * 2
-        found.append((ids, *(np.isin(np.arange(len(ids)), nominal).astype(np.int32) for nominal in nominals)))
-    return found
+        examples.append((ids, *(np.isin(np.arange(len(ids)), nominal).astype(np.int32) for nominal in nominals)))
+    return examples
 
 
 def inputs_of(batch):

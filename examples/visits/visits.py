@@ -170,8 +170,8 @@ def report(directory, scores):
     print(f"| gain by the tree, 95 % interval over patients | {' | '.join(cells)} |")
     if len(scores["tree"]) > 1:
         tree, plain = (np.nanmean(scores[kind], axis=1) for kind in ("tree", "plain"))  # [seeds, 3]
-        found = scipy.stats.ttest_ind(tree, plain, equal_var=False).confidence_interval()  # Welch
-        of_seeds = [f"({low:+.3f} to {high:+.3f})" for low, high in zip(*found, strict=True)]
+        interval = scipy.stats.ttest_ind(tree, plain, equal_var=False).confidence_interval()  # Welch
+        of_seeds = [f"({low:+.3f} to {high:+.3f})" for low, high in zip(*interval, strict=True)]
         print(f"| the same, 95 % interval over seeds | {' | '.join(of_seeds)} |")
     results = {name: np.nanmean(runs, axis=1).tolist() for name, runs in scores.items()}
     with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
