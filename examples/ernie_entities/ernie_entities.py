@@ -28,7 +28,7 @@ from examples.common import (
 from examples.ernie_entities.entities import edges_of, graph, lines_of, names_in
 from examples.ernie_entities.linked_text import Writer, is_entity, without_entities, write_vectors
 from examples.relations.relations import read
-from examples.relations.scores import constant_f1, macro_f1
+from examples.relations.semeval_scores import constant_f1, macro_f1
 from keras_bert_app import FinetunedRun, finetune, load_pretrained
 from pipelines import BertTokenizer
 

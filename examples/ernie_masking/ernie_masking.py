@@ -29,7 +29,7 @@ from examples.common import (
     small_pretraining,
 )
 from examples.ernie_masking.hidden_titles import LONGEST, drawn_mentions
-from examples.ernie_masking.table import columns_of, table
+from examples.ernie_masking.masking_table import columns_of, table
 from keras_bert_app import finetune, load_pretrained
 from pipelines import BertTokenizer
 

@@ -25,7 +25,7 @@ from examples.common import (
     run_with_flags,
     small_pretraining,
 )
-from examples.multilingual.tables import agreement_table, tagging_table
+from examples.multilingual.language_tables import agreement_table, tagging_table
 from keras_bert_app import BertConfig, FinetunedRun, finetune, load_embedder
 from pipelines import BertTokenizer
 

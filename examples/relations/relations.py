@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import flags
 
 from examples.common import define_precision, keep_scores, keep_settings, run_with_flags, scores_so_far
-from examples.relations.scores import constant_f1, macro_f1, table, words_between_f1
+from examples.relations.semeval_scores import constant_f1, macro_f1, table, words_between_f1
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 

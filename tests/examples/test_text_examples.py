@@ -12,7 +12,7 @@ from examples.ernie_entities.entities import graph, mentions, nearer_share, tran
 from examples.ernie_masking import ernie_masking
 from examples.multilingual import multilingual
 from examples.patents import patents
-from examples.relations import relations, scores
+from examples.relations import relations, semeval_scores
 from examples.stages import stages
 
 SENTENCES = [f"{a} town <e1> {b} town </e1> and <e2> {c} town </e2> ." for a in "abc" for b in "ae" for c in "ei"]
@@ -63,10 +63,10 @@ def test_markers_and_nominals_stand_at_their_places(tiny_model):
 def test_macro_f1_counts_directions_and_leaves_out_other():
     right = ["A-B(e1,e2)", "A-B(e2,e1)", "C-D(e1,e2)", "Other"]
     given = ["A-B(e1,e2)", "A-B(e1,e2)", "Other", "C-D(e1,e2)"]
-    assert scores.macro_f1(right, given) == pytest.approx((2 * 1 / 4 + 0) / 2)
+    assert semeval_scores.macro_f1(right, given) == pytest.approx((2 * 1 / 4 + 0) / 2)
     # The first example alone, and the first and the third.
     counts = np.array([[1, 0, 0, 0], [1, 0, 1, 0]])
-    assert scores.macro_f1(right, given, counts).tolist() == [0.5, 0.5]
+    assert semeval_scores.macro_f1(right, given, counts).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.slow
