@@ -1,6 +1,7 @@
 """The functions for Python programs: every block of docs/python.md runs, and errors name arguments."""
 
 import importlib.util
+import json
 import pathlib
 import re
 
@@ -123,6 +124,19 @@ def test_one_missing_part_may_be_named_without_a_tuple(directory):
     parts = ("pooler", "masked_lm", "next_sentence")
     assert keras_bert_app.load_pretrained(directory / "runs/headless", allow_missing=parts).parts[0] == "encoder"
     assert keras_bert_app.load_pretrained(directory / "runs/mine", allow_missing="pooler").encoder.pooler
+
+
+def test_a_run_without_a_sentence_objective_loads_without_a_pooler(directory, tmp_path):
+    generator = np.random.default_rng(0)
+    tensors = {path: generator.normal(0.0, 0.2, shape).astype(np.float32) for path, shape in shapes(CONFIG).items()}
+    kept = {path: tensor for path, tensor in tensors.items() if "pooler" not in path and "next_sentence" not in path}
+    load.write_weights(Weights(CONFIG, kept, vocabulary=VOCABULARY, origin="a"), "workdir", str(tmp_path / "run"))
+    with pytest.raises(ValueError, match="missing .allow_missing=pooler continues without pooler.; next_sentence"):
+        keras_bert_app.load_pretrained(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["pretraining"] = {"sentence_objective": "none"}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    assert keras_bert_app.load_pretrained(tmp_path / "run").parts == ("encoder", "masked_lm")
 
 
 def test_the_error_of_the_same_function_names_flags_if_a_command_calls_it(directory):

@@ -148,7 +148,7 @@ def pretrain(directory, workdir, has_entities, vectors, size, steps, seed, preci
 
 def right_words(workdir, hidden, has_entities):
     """[mentions]: whether all pieces are found. They are hidden, and the symbol of their entity is left out."""
-    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    model = load_pretrained(workdir)
     tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
     vocabulary, right = np.array(tokenizer.vocabulary), []
     for start in range(0, len(hidden), 64):

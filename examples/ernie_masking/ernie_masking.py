@@ -127,7 +127,7 @@ def without_overlap(directory, sentiment_dir):
 
 def cloze(workdir, mentions):
     """The characters that a model puts in the place of each hidden title."""
-    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    model = load_pretrained(workdir)
     tokenizer = BertTokenizer.from_directory(workdir, special_tokens_in_text=True)
     pieces, answers = np.array(tokenizer.vocabulary), []
     for start in range(0, len(mentions), 64):

@@ -28,7 +28,7 @@ _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the corpu
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
 _VECTORS = flags.DEFINE_string("vectors", "", "The .npy file that embed wrote for the corpus with --saved_model.")
 _PAIRS_FILE = flags.DEFINE_string(
-    "pairs_file", "", "Table of texts and their own texts, or of two texts and a score: .tsv, .csv or .jsonl."
+    "pairs_file", "", "Table of anchors and their positives, or of two texts and a score: .tsv, .csv or .jsonl."
 )
 _POSITIVE_SCORE = flags.DEFINE_float(
     "positive_score", None, "In --pairs_file with scores: the least score of texts that belong together."

@@ -3,9 +3,9 @@
 python -m keras_bert_app.cli.mine_negatives --saved_model=saved_models/vectors --input_file=train.jsonl \\
     --output_file=train.mined.jsonl
 
-For each anchor the command ranks the own texts of all other anchors by their cosine. It skips the first --range_min and
+For each anchor the command ranks the positives of all other anchors by their cosine. It skips the first --range_min and
 all after --range_max. It takes the nearest --num_negatives whose cosine is at least --margin below that of the anchor's
-own text. Texts of the anchor's own pairs are never negatives. finetune --task=similarity reads the output, beside a dev
+positive. Texts of the anchor's own pairs are never negatives. finetune --task=similarity reads the output, beside a dev
 file in the same folder.
 """
 
@@ -24,11 +24,11 @@ from pipelines.text.text_files import ReaderCounts
 flags.DEFINE_string("saved_model", "", "An export of embeddings, or a model in any layout that embed reads.")
 flags.DEFINE_string("input_file", "", "Table of pairs, as finetune --task=similarity reads it: .tsv, .csv or .jsonl.")
 _TEXT_COLUMNS = flags.DEFINE_list(
-    "text_columns", [], "Columns of the anchor, of its own text and perhaps of negatives, by name or by number from 0."
+    "text_columns", [], "Columns of the anchor, of its positive and perhaps of negatives, by name or by number from 0."
 )
 _HEADER = flags.DEFINE_enum("header", "auto", ("auto", "yes", "no"), "Whether line 1 of the table names its columns.")
 _CORPUS_FILE = flags.DEFINE_string(
-    "corpus_file", "", "More candidates beside the own texts: one a line or JSON lines, plain or .gz."
+    "corpus_file", "", "More candidates beside the positives: one a line or JSON lines, plain or .gz."
 )
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines of --corpus_file with the text.")
 _NUM_NEGATIVES = flags.DEFINE_integer("num_negatives", 3, "The most new negatives of a pair.", lower_bound=1)
@@ -42,7 +42,7 @@ _RANGE_MAX = flags.DEFINE_integer("range_max", 50, "Texts after this rank are sk
 _MARGIN = flags.DEFINE_float(
     "margin",
     0.05,
-    "The cosine of a negative is at least this much below that of the anchor's own text (absolute_margin in "
+    "The cosine of a negative is at least this much below that of the anchor's positive (absolute_margin in "
     "sentence-transformers); -2: no limit.",
     lower_bound=-2.0,
     upper_bound=2.0,

@@ -23,9 +23,9 @@ class SimilarityOptions(TextToTextOptions):
 
     vector_loss: str = field(
         "auto",
-        "Loss of sentence vectors. auto: the columns of the training file decide. contrastive: a text and its own text "
-        "among all texts of the batch (InfoNCE); cosent or cosine: two texts with a score; triplet: texts with labels; "
-        "simcse: each text twice, with different dropout; tsdae: a decoder rebuilds each text from the "
+        "Loss of sentence vectors. auto: the columns of the training file decide. contrastive: an anchor finds its "
+        "positive among all texts of the batch (InfoNCE); cosent or cosine: two texts with a score; triplet: texts "
+        "with labels; simcse: each text twice, with different dropout; tsdae: a decoder rebuilds each text from the "
         "vector of the text with words deleted; distill: a text, or a text and its translation, with the vector that "
         "--teacher gives the first text.",
         choices=VECTOR_LOSSES,
@@ -34,7 +34,7 @@ class SimilarityOptions(TextToTextOptions):
         0.05, "Divides the cosines in the losses contrastive, cosent and simcse.", minimum=1e-3
     )
     symmetric_loss: bool = field(
-        False, "With --vector_loss=contrastive or simcse: each text also looks for its own text in the other column."
+        False, "With --vector_loss=contrastive or simcse: each text also looks for its positive in the other column."
     )
     triplet_margin: float = field(
         0.5, "With --vector_loss=triplet: least difference of the two distances, of vectors of length 1.", minimum=0.0
@@ -49,7 +49,7 @@ class SimilarityOptions(TextToTextOptions):
     mine_negatives: int = field(
         0,
         "With --vector_loss=contrastive: before each epoch from the second on, the model finds this number of hard "
-        "negatives for each pair among the own texts of the other pairs. They join the negatives of the file. 0: none.",
+        "negatives for each pair among the positives of the other pairs. They join the negatives of the file. 0: none.",
         minimum=0,
     )
     mine_range: tuple = field(
@@ -59,7 +59,7 @@ class SimilarityOptions(TextToTextOptions):
     )
     mine_margin: float = field(
         0.05,
-        "For --mine_negatives: the cosine of a negative is at least this much below that of the own text. -2: no "
+        "For --mine_negatives: the cosine of a negative is at least this much below that of the positive. -2: no "
         "limit.",
         minimum=-2.0,
         most=2.0,
@@ -68,7 +68,7 @@ class SimilarityOptions(TextToTextOptions):
     similarity_metric: str = field(
         "auto",
         "The score that chooses the weights. auto: the columns of dev decide. spearman: cosines against scores; mrr: "
-        "the rank of the own text among those of all examples; nearest_label: whether the nearest text has the label.",
+        "the rank of the positive among those of all examples; nearest_label: whether the nearest text has the label.",
         choices=SIMILARITY_METRICS,
     )
     query_prompt: str = field(

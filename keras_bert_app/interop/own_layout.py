@@ -61,9 +61,8 @@ def read(path: str) -> Weights:
     tensors, num_slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{num_slots} tensors"} if num_slots else {}
     tensors = _scaled_output_layer(tensors, values)
-    if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(
-        part_of(path) == "next_sentence" for path in tensors
-    ):
+    sentence_objective = values.get("pretraining", {}).get("sentence_objective")
+    if sentence_objective == "sop" and any(part_of(path) == "next_sentence" for path in tensors):
         unused["the objective of next_sentence"] = (
             "this head learned the order of two texts (sop), for which no layout has a name"
         )
@@ -94,6 +93,7 @@ def read(path: str) -> Weights:
         origin=f"workdir {checkpoint}",
         # The manifest shows that the checkpoint is complete, so the run never wrote the parts that it lacks.
         absent={part: "the work directory was made without one" for part in PARTS[1:]},
+        untrained=("pooler", "next_sentence") if sentence_objective == "none" else (),
         own_head=own_head,
     )
 

@@ -62,6 +62,7 @@ class Weights:
         own_head: OwnHead or None. A head whose weights are not in `tensors`.
         says_casing: bool. Whether the files of the source state do_lower_case. Otherwise its value is a guess.
         absent: dict part -> str. Parts that a model of this class never has, and why.
+        untrained: tuple of str. Parts for which the pre-training had no objective. They may be missing.
         remarks: tuple of str. Lines about settings that the files of the source leave open and the reader decided.
     """
 
@@ -77,6 +78,7 @@ class Weights:
     own_head: OwnHead | None = None
     says_casing: bool = False
     absent: dict = dataclasses.field(default_factory=dict)
+    untrained: tuple = ()
     remarks: tuple = ()
 
     def parts(self) -> tuple[str, ...]:
@@ -195,8 +197,8 @@ def checked(
     for path in expected:
         if path not in weights.tensors:
             missing.setdefault(part_of(path), []).append(path)
-    if allow_absent:
-        allow_missing = (*allow_missing, *_absent_parts(weights))
+    may_be_absent = (*weights.untrained, *(weights.absent if allow_absent else ()))
+    allow_missing = (*allow_missing, *_without_tensors(weights, may_be_absent))
     unexpected = {
         **weights.unexpected,
         **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in expected},
@@ -213,10 +215,10 @@ def checked(
     return dataclasses.replace(weights, tensors=loaded), _report(weights, loaded, missing, unexpected)
 
 
-def _absent_parts(weights):
-    """Lists the parts that the class never has and that have no tensor. An incomplete part is a fault."""
+def _without_tensors(weights, parts):
+    """Those of the parts that have no tensor. An incomplete part is a fault."""
     present = {part_of(path) for path in weights.tensors}
-    return [part for part in weights.absent if part not in present]
+    return [part for part in parts if part not in present]
 
 
 def check_finite(tensors: Mapping, origin: str) -> None:
@@ -292,7 +294,7 @@ def _report(weights, loaded, missing, unexpected):
         + ")"
     ]
     for part, paths in missing.items():
-        if part in _absent_parts(weights):
+        if part in _without_tensors(weights, weights.absent):
             lines.append(f"  has no {part}: {weights.absent[part]}")
             continue
         num_present = sum(part_of(path) == part for path in weights.tensors)

@@ -34,8 +34,8 @@ class Features:
             texts. Only for features whose units are rows.
         target_splits: int64 [R + 1]. Where each target begins in target_ids.
         has_first_apart: whether the model can read the first row of each unit in a shorter length than the others.
-        text_numbers: int64 [U, n]. Texts of each unit, such as a text and its own text; equal texts have equal numbers.
-            Two units of a training batch then have no number in common. None: they may have.
+        text_numbers: int64 [U, n]. Texts of each unit, such as an anchor and its positive; equal texts have equal
+            numbers. Two units of a training batch then have no number in common. None: they may have.
         columns: int32 [T, C]. The columns of the tokens (pipelines.wordpiece.token_columns), None without columns.
         column_inputs: function of columns int32 [rows, S, C]. It gives the further inputs of the encoder.
     """

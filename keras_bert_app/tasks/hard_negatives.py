@@ -1,4 +1,4 @@
-"""Hard negatives of pairs of texts: the own texts of other anchors that a model takes for near ones."""
+"""Hard negatives of pairs of texts: the positives of other anchors that a model takes for near ones."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ class MiningOptions:
         num_negatives: int. The most new negatives of a pair.
         range_min: int. The number of nearest candidates that are skipped: they may be answers that nobody marked.
         range_max: int. Candidates after this rank are skipped.
-        margin: float. The cosine of a negative is at least this much below the cosine of the anchor and its own text
+        margin: float. The cosine of a negative is at least this much below the cosine of the anchor and its positive
             (absolute_margin of mine_hard_negatives in sentence-transformers).
         sampling: str. "top": the nearest ones of the range; "random": any of them.
         seed: int. The seed of "random".
@@ -43,10 +43,10 @@ class PairTexts:
     A text that is both an anchor and a candidate stands in both lists, because the roles may have different prompts.
 
     Attributes:
-        candidates: list of C str. The own texts of all anchors, then further texts.
+        candidates: list of C str. The positives of all anchors, then further texts.
         anchor_texts: list of A str.
         anchors: int32 [U]. The number of each pair's anchor.
-        positives: int32 [U]. The number of its own text among the candidates.
+        positives: int32 [U]. The number of its positive among the candidates.
         own_negatives: list of U sets. Numbers of the candidates that are negatives of the pair already.
         excluded: list of A sets. For each anchor the numbers of the candidates that have its text, or that of a text
             that stands in a pair with it, on any side.
@@ -66,7 +66,7 @@ class Mined(NamedTuple):
     Attributes:
         numbers: int32 [U, num_negatives]. Numbers in PairTexts.candidates, the nearest first, then NONE.
         cosines: float32 [U, num_negatives]. The cosines with the anchor, 0 for NONE.
-        positive_cosines: float32 [U]. The cosines of each anchor and its own text.
+        positive_cosines: float32 [U]. The cosines of each anchor and its positive.
     """
 
     numbers: np.ndarray
@@ -78,7 +78,7 @@ def pair_texts(pairs: Iterable[Sequence[str]], further: Iterable[str] = ()) -> P
     """Numbers the texts of pairs.
 
     Args:
-        pairs: iterable of (anchor, its own text, its negatives...).
+        pairs: iterable of (anchor, its positive, its negatives...).
         further: iterable of str. More candidates. Texts without a word are left out.
     """
     pairs, candidates, anchors, content = list(pairs), _Numbered(), _Numbered(), sampling.content

@@ -88,7 +88,7 @@ class MinedEpochs:
         cosines = f", mean cosine {found.cosines[is_found].mean():.3f}" if is_found.any() else ""
         reporter.say(
             f"epoch {epoch + 1}: {is_found.sum():,} new negatives{cosines}, for {is_found.any(axis=1).sum():,} of "
-            f"{len(is_found):,} pairs (own texts {found.positive_cosines.mean():.3f}), mined in "
+            f"{len(is_found):,} pairs (positives {found.positive_cosines.mean():.3f}), mined in "
             f"{duration(time.monotonic() - began)}"
         )
         if not is_found.any():

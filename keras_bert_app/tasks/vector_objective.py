@@ -11,7 +11,7 @@ CONTRASTIVE, COSENT, COSINE, TRIPLET, SIMCSE = "contrastive", "cosent", "cosine"
 DISTILL = "distill"
 TSDAE = "tsdae"  # the loss of tasks.denoising_objective
 _MEANINGS = {
-    CONTRASTIVE: "each text finds its own text among all texts of the batch",
+    CONTRASTIVE: "each anchor finds its positive among all texts of the batch",
     SIMCSE: "each text finds itself after other dropout among all texts of the batch",
     COSENT: "the cosines of two texts have the order of their scores",
     COSINE: "the cosine of two texts is their score",
@@ -27,7 +27,7 @@ class VectorObjective:
     number of replicas, so each replica divides it by this number.
 
     Args:
-        loss: str. CONTRASTIVE or SIMCSE (each example has its anchor first, then its own text, then its negatives),
+        loss: str. CONTRASTIVE or SIMCSE (each example has its anchor first, then its positive, then its negatives),
             COSENT or COSINE (two texts and "scores"), TRIPLET (one text and "labels"), or DISTILL (one or two texts and
             "teacher_vectors"; further texts do not count).
         temperature: float. Divides the cosines; not for COSINE, TRIPLET and DISTILL.
@@ -100,7 +100,7 @@ class VectorObjective:
             errors = weights * tf.square(cosines - scores)
             return tf.reduce_sum(errors) / tf.maximum(num_examples, 1.0), tf.constant(0.0), num_examples
         others = vectors[:, 1:]
-        # The own texts of all examples come first, then their negatives.
+        # The positives of all examples come first, then their negatives.
         candidates = tf.reshape(tf.transpose(others, [1, 0, 2]), [-1, tf.shape(vectors)[-1]])
         own = tf.range(tf.shape(vectors)[0])
         is_excluded = (tf.reshape(tf.transpose(has_text[:, 1:] * weights[:, None]), [-1]) == 0)[None, :]
@@ -126,12 +126,12 @@ class VectorObjective:
         return figures
 
     def progress(self, figures):
-        """The part of the progress line for this objective: how often the own text is the nearest of the batch."""
+        """The part of the progress line for this objective: how often the positive is the nearest of the batch."""
         return f"nearest {figures['accuracy']:.3f}" if "accuracy" in figures else ""
 
 
 def _equal_texts(numbers, own):
-    """Whether a candidate is the same text as the anchor or as its own text, bool [B, C]; its own text is not.
+    """Whether a candidate is the same text as the anchor or as its positive, bool [B, C]; its positive is not.
 
     Args:
         numbers: int [B, G]. Equal texts have equal numbers.

@@ -40,7 +40,7 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
     table itself, in any order, nor a text with itself.
 
     Args:
-        path: str. A table of `finetune --task=similarity`: a text and its own text, or two texts and a score.
+        path: str. A table of `finetune --task=similarity`: an anchor and its positive, or two texts and a score.
         run: FinetuningConfig. Its text_columns, label_column and header say how to read the table.
         positive_score: float. The least score of a pair of texts that belong together; None for tables without scores.
         most: int. The most rows to use. A sample is drawn from a longer table.
@@ -84,13 +84,13 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
 
 def _check(path, examples, positive_score):
     if not examples:
-        raise UserError(f"{path}: has no row with two texts; give a table of texts and their own texts")
+        raise UserError(f"{path}: has no row with two texts; give a table of anchors and their positives")
     first = examples[0]
     if len(first.texts) < 2:
         kind = "texts with labels" if first.label is not None else "texts alone"
         raise UserError(
-            f"{path}: has {kind}, which say no pairs; give a table of texts and their own texts, or of two texts and a "
-            "score, or name two columns with --text_columns"
+            f"{path}: has {kind}, which say no pairs; give a table of anchors and their positives, or of two texts and "
+            "a score, or name two columns with --text_columns"
         )
     if (first.label is not None) != (positive_score is not None):
         raise UserError(

@@ -85,7 +85,7 @@ def report(found: Mined) -> Iterator[str]:
     )
     if is_found.any():
         yield (
-            f"mean cosine with the anchor: own text {found.positive_cosines.mean():.3f}, new negatives "
+            f"mean cosine with the anchor: positive {found.positive_cosines.mean():.3f}, new negatives "
             f"{found.cosines[is_found].mean():.3f}"
         )
     else:

@@ -7,7 +7,7 @@ this file for the environment.
 
 Writes vector_losses.npz beside this file:
   metadata    versions and seed, JSON as uint8
-  vectors     float32 [8, 3, 16]: the anchor, its own text and a negative of
+  vectors     float32 [8, 3, 16]: the anchor, its positive and a negative of
               each example, of any length
   scores      float32 [8]; labels int64 [8]
   NAME_loss, NAME_gradient   for each loss NAME: its value, and its gradient

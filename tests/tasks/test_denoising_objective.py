@@ -146,7 +146,7 @@ def test_what_has_no_decoder_is_refused(finished, tmp_path):
     with pytest.raises(UserError, match="--vector_loss=tsdae: its decoder has the layers of a bert, but the model is"):
         launched(tmp_path / "run", wanted, start=(None, False, gpt, VOCABULARY))
     data = write(tmp_path, train=["text_a\ttext_b", "a\tb"])
-    with pytest.raises(UserError, match="--vector_loss=tsdae: .* has a text, its own text, .* in each row; give"):
+    with pytest.raises(UserError, match="--vector_loss=tsdae: .* has an anchor, its positive, .* in each row; give"):
         TASK.settled(FinetuningConfig(task="similarity", data_dir=data, vector_loss="tsdae"))
     with pytest.raises(UserError, match="--deletion_ratio=0.5: has an effect only with --vector_loss=auto or tsdae"):
         FinetuningConfig(vector_loss="simcse", deletion_ratio=0.5).check_read(("deletion_ratio",))

@@ -12,7 +12,7 @@ from keras_bert_app.tasks.hard_negatives import NONE, MiningOptions, mine, pair_
 
 
 def test_negatives_by_hand():
-    # Vectors on a circle, by their angle in degrees. The anchor stands at 0, its own text at 30.
+    # Vectors on a circle, by their angle in degrees. The anchor stands at 0, its positive at 30.
     angles = {"p": 30, "a": 0, "b": 20, "c": 35, "d": 50, "e": 60, "f": 90}
     pairs = pair_texts([("A", "p"), *((name.upper() + name, name) for name in "bcdef")])
     assert pairs.candidates == ["p", *"bcdef"] and pairs.anchor_texts == ["A", "Bb", "Cc", "Dd", "Ee", "Ff"]
@@ -29,7 +29,7 @@ def test_negatives_by_hand():
 
     assert found() == [*"bcdef"]
     assert found(range_min=1, range_max=4) == [*"cde"]
-    assert found(margin=0.0) == [*"cdef"]  # b is nearer than the own text
+    assert found(margin=0.0) == [*"cdef"]  # b is nearer than the positive
     # cos 30 - cos 35 = 0.047, and cos 30 - cos 50 = 0.223
     assert found(margin=0.05) == [*"def"] and found(margin=0.04) == [*"cdef"]
     assert found(num_negatives=2, margin=0.0) == [*"cd"]

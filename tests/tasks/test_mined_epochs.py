@@ -67,9 +67,9 @@ def test_epochs_from_the_second_on_have_the_models_own_negatives(mined_run):
     assert [line.split(":")[0] for line in lines] == ["epoch 2", "epoch 3", "epoch 4"]
     num_pairs = len(PAIRS)
     assert f"epoch 2: {2 * num_pairs} new negatives, mean cosine 0." in lines[0]
-    assert f"for {num_pairs} of {num_pairs} pairs (own texts 0." in lines[0]
+    assert f"for {num_pairs} of {num_pairs} pairs (positives 0." in lines[0]
     assert sorted(os.listdir(f"{workdir}/negatives")) == [f"epoch-0000{number}.npy" for number in (2, 3, 4)]
-    # Every batch of the first epoch has room for a text, its own text and one negative; later epochs have two more.
+    # Every batch of the first epoch has room for a text, its positive and one negative; later epochs have two more.
     assert set(shapes) == {3, 5} and shapes.count(3) >= 3 and shapes.count(5) >= 7
     kept = [np.load(f"{workdir}/negatives/epoch-0000{number}.npy") for number in (2, 4)]
     assert (kept[0] != kept[1]).any()

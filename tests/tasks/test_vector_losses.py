@@ -286,7 +286,7 @@ def test_sizes_are_learned_beside_the_whole_vector_and_equal_texts_are_no_negati
     numbers = np.arange(12).reshape(4, 3)
     assert loss(text_numbers=tf.constant(numbers)) == pytest.approx(loss(), abs=1e-6)
     numbers[0, 2] = numbers[1, 0]  # the negative of the first example is the second anchor
-    numbers[2, 2] = numbers[3, 1]  # that of the third is the own text of the fourth
+    numbers[2, 2] = numbers[3, 1]  # that of the third is the positive of the fourth
     cosines = np.einsum("bd,cd->bc", vectors[:, 0], tf.reshape(tf.transpose(vectors[:, 1:], [1, 0, 2]), [8, 6])) / 0.1
     cosines[1, 4] = cosines[3, 6] = -np.inf
     expected = np.mean([np.log(np.exp(row).sum()) - row[number] for number, row in enumerate(cosines)])

@@ -46,9 +46,9 @@ def test_the_output_has_all_pairs_and_their_own_negatives_and_is_read_by_finetun
     "flags, message",
     [
         (("--input_file=none.tsv",), "none.tsv: there is no such file; give a table of pairs"),
-        (("--input_file=scored.tsv",), "scored.tsv: has two texts and a score in each row; expected a text, its own"),
-        (("--input_file=labelled.tsv",), "labelled.tsv: has a text and a label in each row; expected a text, its own"),
-        (("--input_file=texts.tsv",), "texts.tsv: has one text in each row; expected a text, its own text"),
+        (("--input_file=scored.tsv",), "scored.tsv: has two texts and a score in each row; expected an anchor, its"),
+        (("--input_file=labelled.tsv",), "labelled.tsv: has a text and a label in each row; expected an anchor, its"),
+        (("--input_file=texts.tsv",), "texts.tsv: has one text in each row; expected an anchor, its positive"),
         (("--input_file=empty.tsv",), "empty.tsv: holds no example of task similarity"),
         (("--input_file=pairs.tsv", "--seed=3"), "--seed=3: has a meaning only with --sampling=random; leave it out"),
         (("--input_file=pairs.tsv", "--text_field=a"), "--text_field=a: has a meaning only with --corpus_file"),

@@ -1,6 +1,7 @@
 """The family of tasks whose answers are vectors of texts.
 
-An example has one text or several: a text with a label, two texts with a score, or a text, its own text, and negatives.
+An example has one text or several: a text with a label, two texts with a score, or an anchor, its positive and
+negatives.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ class Example:
 
     Attributes:
         guid: Name of the example in predictions.
-        texts: tuple of str: the text, or the anchor, its own text and its negatives.
+        texts: tuple of str: the text, or the anchor, its positive and its negatives.
         label: A score, the name of a class, or None.
         place: file:line.
         role: The role of a text alone, which decides its prompt.

@@ -1,4 +1,4 @@
-"""What vectors answer: cosines of two texts, ranks of own texts, and labels of nearest texts; and their scores."""
+"""What vectors answer: cosines of two texts, ranks of positives, and labels of nearest texts; and their scores."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,9 +19,9 @@ def predictions(examples: Sequence, vectors: Sequence, kind: str) -> list[dict]:
         kind: "spearman", "mrr" or "nearest_label".
 
     Returns:
-        list of dicts, one for each example. spearman: value, the cosine of the two texts. mrr: rank of the own text
-        among the own texts of all examples and the negatives of this one, 1 for the nearest, and its cosine. Other own
-        texts of the same first text, and the first text itself, do not count. nearest_label: label of the nearest other
+        list of dicts, one for each example. spearman: value, the cosine of the two texts. mrr: rank of the positive
+        among the positives of all examples and the negatives of this one, 1 for the nearest, and its cosine. Other
+        positives of the same anchor, and the anchor itself, do not count. nearest_label: label of the nearest other
         text, and its cosine.
     """
     if kind == "spearman":
@@ -32,7 +32,7 @@ def predictions(examples: Sequence, vectors: Sequence, kind: str) -> list[dict]:
 def _ranks(examples, vectors):
     keys = [sampling.content(example.texts[1]) for example in examples]
     first_of_key = {key: number for number, key in reversed(list(enumerate(keys)))}
-    numbers = sorted(set(first_of_key.values()))  # of the examples whose own texts are the candidates
+    numbers = sorted(set(first_of_key.values()))  # of the examples whose positives are the candidates
     column = {keys[number]: place for place, number in enumerate(numbers)}
     own_of_text = {}
     for example, key in zip(examples, keys, strict=True):
@@ -149,7 +149,7 @@ def for_picture(examples: Sequence, found: Sequence[dict]) -> tuple[list, list, 
     if "rank" in found[0]:
         names = (*map(str, range(1, _SHOWN_RANKS)), f"{_SHOWN_RANKS} and more")
         ranks = [min(prediction["rank"], _SHOWN_RANKS) - 1 for prediction in found]
-        return [0] * len(ranks), ranks, (("own text",), names)
+        return [0] * len(ranks), ranks, (("positive",), names)
     names = tuple(sorted({example.label for example in examples}))
     given = [names.index(prediction["label"]) for prediction in found]
     return [names.index(example.label) for example in examples], given, names

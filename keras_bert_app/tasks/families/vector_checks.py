@@ -105,7 +105,7 @@ def check_judged(examples: Sequence[Any], run: FinetuningConfig) -> None:
             lambda example: len(example.texts) == 2 and isinstance(example.label, float),
             "two texts and a score",
         ),
-        "mrr": (lambda example: len(example.texts) > 1, "a text and its own text"),
+        "mrr": (lambda example: len(example.texts) > 1, "an anchor and its positive"),
         "nearest_label": (lambda example: isinstance(example.label, str), "a text and a label"),
     }
     fits, what = needs[run.similarity_metric]

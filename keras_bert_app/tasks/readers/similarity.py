@@ -36,7 +36,7 @@ _LABEL, _SCORES = "label", ("score", "similarity")  # names of the column of lab
 # Kind of a table -> (the losses for it, the metric of dev, what its columns are)
 _PAIRS, _SCORED, _LABELLED, _TEXTS = "pairs", "scored", "labelled", "texts"
 _KINDS = {
-    _PAIRS: ((CONTRASTIVE, DISTILL), "mrr", "a text, its own text, and perhaps negatives"),
+    _PAIRS: ((CONTRASTIVE, DISTILL), "mrr", "an anchor, its positive, and perhaps negatives"),
     _SCORED: ((COSENT, COSINE), "spearman", "two texts and a score"),
     _LABELLED: ((TRIPLET,), "nearest_label", "a text and a label"),
     _TEXTS: ((SIMCSE, TSDAE, DISTILL), None, "one text"),
@@ -155,8 +155,8 @@ def _settled(run, path):
         metric = _KINDS[_kind_of_file(dev, run) or kind][1]
         if metric is None:
             raise UserError(
-                f"{dev}: has texts alone, which no score can judge; give a dev file with two texts and a score, a text "
-                "and its own text, or a text and a label"
+                f"{dev}: has texts alone, which no score can judge; give a dev file with two texts and a score, an "
+                "anchor and its positive, or a text and a label"
             )
     run = dataclasses.replace(run, vector_loss=loss, similarity_metric=metric)
     run.check_read(
@@ -166,7 +166,7 @@ def _settled(run, path):
 
 
 def read_pairs(path: str, run: FinetuningConfig) -> Examples:
-    """Reads the pairs of a table: each row has an anchor, its own text, and perhaps negatives.
+    """Reads the pairs of a table: each row has an anchor, its positive, and perhaps negatives.
 
     Args:
         path: str. A table of --task=similarity.
@@ -193,7 +193,7 @@ def _metrics_of(run):
 TASKS = (
     Task(
         name="similarity",
-        summary="vectors of texts, from a table: a text and its own text (and negatives), two texts and a score, a "
+        summary="vectors of texts, from a table: an anchor and its positive (and negatives), two texts and a score, a "
         "text and a label, or texts alone",
         family=text_vectors,
         kind=SIMILARITY,

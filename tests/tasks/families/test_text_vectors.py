@@ -105,7 +105,7 @@ def test_a_model_or_pooling_that_cannot_learn_is_refused(tmp_path, pretrained):
     "metric, rows, message",
     [
         ("nearest_label", ["text_a\ttext_b", "a\tb"], "needs a text and a label in each row"),
-        ("mrr", ["text\tlabel", "a\tb"], "needs a text and its own text in each row"),
+        ("mrr", ["text\tlabel", "a\tb"], "needs an anchor and its positive in each row"),
         ("spearman", ["text_a\ttext_b", "a\tb"], "needs two texts and a score in each row"),
         ("spearman", ["text_a\ttext_b\tscore", "a\tb\t3", "b\ta\t3"], "all scores are 3; expected different ones"),
         ("nearest_label", ["text\tlabel", "a\tb"], "the nearest other text needs two examples"),
@@ -177,9 +177,9 @@ def test_ranks_leave_out_other_own_texts_of_the_same_text():
         Example("2", ("r", "z"), None, ""),
     ]
     vectors = [
-        np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]),  # its negative and z are nearer than its own text
+        np.array([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]),  # its negative and z are nearer than its positive
         np.array([[1.0, 0.0], [0.9, 0.1]]),  # z is nearer; x does not count
-        np.array([[0.0, 1.0], [1.0, 0.0]]),  # both other own texts are nearer
+        np.array([[0.0, 1.0], [1.0, 0.0]]),  # both other positives are nearer
     ]
     found = vector_answers.predictions(examples, vectors, "mrr")
     assert [prediction["rank"] for prediction in found] == [3, 2, 3]
@@ -335,7 +335,9 @@ def test_a_run_learns_pairs_and_reports_ranks_beside_tf_idf(finished):
     assert losses[-1] < losses[0] - 0.1
     assert set(figures["reported"]["metrics"]) == {"mrr", "accuracy_at_1", "recall_at_10"}
     assert figures["baseline"]["what"] == "cosine of the words' TF-IDF" and "nearest 0." in output
-    line = "loss contrastive: each text finds its own text among all texts of the batch, temperature 0.05, also for the"
+    line = (
+        "loss contrastive: each anchor finds its positive among all texts of the batch, temperature 0.05, also for the"
+    )
     assert f"{line} first 22, 8 numbers\n" in output
 
 
