@@ -126,10 +126,7 @@ def keep_settings(directory, **settings):
 
 def scores_so_far(path):
     """The dict of a results file; {} if there is no file yet."""
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return once(path, dict) if os.path.exists(path) else {}
 
 
 def keep_scores(path, scores):
@@ -137,6 +134,14 @@ def keep_scores(path, scores):
     with open(f"{path}.part", "w", encoding="utf-8") as file:
         json.dump(scores, file, indent=1)
     os.replace(f"{path}.part", path)
+
+
+def once(path, make):
+    """The content of a JSON file. If there is none, it is what make() returns, and the file is written."""
+    if not os.path.exists(path):
+        keep_scores(path, make())
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def minutes(workdir):

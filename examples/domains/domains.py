@@ -7,6 +7,7 @@ RUN is a work directory of `pretrain`, or a folder that `convert --to=workdir` w
 task, with train.txt, dev.txt and test.txt in CoNLL columns.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -21,6 +22,7 @@ from examples.common import (
     keep_scores,
     keep_settings,
     need_files,
+    once,
     run,
     run_with_flags,
     spread,
@@ -43,7 +45,7 @@ def main(
     text_field,
     general_files,
     ner_dir,
-    steps=1000,
+    steps=500,
     num_seeds=3,
     num_words=1000,
     part="test",
@@ -76,7 +78,8 @@ def main(
             results[task][kind].append(done["reported"]["score"])
             results[task]["baseline"] = [done["baseline"]["score"]]
             if test:
-                counts[task][kind].append(counts_of(workdir, test["test_file"]))
+                make = functools.partial(counts_of, workdir, test["test_file"])
+                counts[task][kind].append(once(f"{workdir}-counts.json", make))
     keep_scores(f"{directory}/results.json", results)
     print("\n".join(table(results, counts)))
 
@@ -181,7 +184,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("text_field", "text", "The field of JSON lines with the text.")
     flags.DEFINE_string("general_files", None, "General text, for comparison.", required=True)
     flags.DEFINE_string("ner_dir", None, "Folder with a folder for each task of named entities.", required=True)
-    flags.DEFINE_integer("steps", 1000, "Steps on the text of the domain.", lower_bound=1)
+    flags.DEFINE_integer("steps", 500, "Steps on the text of the domain.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs of each kind.", lower_bound=1)
     flags.DEFINE_integer("num_words", 1000, "New words.", lower_bound=1)
     flags.DEFINE_enum("part", "test", ["validation", "test"], "What is scored. Choose settings by the validation.")

@@ -11,6 +11,7 @@ _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
 _NAME = re.compile(r"[A-Z][\w’-]+(?: (?:of )?[A-Z][\w’-]+)*")
 _FEWEST = 5  # words of a line that is no heading
 _DATES = {*calendar.month_name, *calendar.day_name}
+_NO_NAME = re.compile(r"(In|At|On|And|But|For|From|By|With|As|After|Since|The) .*|Mr|Mrs|Dr|St|Sr|Jr|Ph|PhD")
 
 
 def lines_of(text):
@@ -32,7 +33,7 @@ def graph(articles, least=10):
     """(entities, edges): names that `least` articles mention, and (article's number, entity's number).
 
     An article's own title does not count in it. Left out are names of months and days, and words that the texts have
-    in lower case, too, such as "War".
+    in lower case, too, such as "War", and rows of words that begin as a sentence does, such as "In France".
     """
     lower = {word for _, lines in articles for line in lines for word in _WORD.findall(line) if word[0].islower()}
     of_article = [names_in(lines) - {title} for title, lines in articles]
@@ -40,7 +41,8 @@ def graph(articles, least=10):
     entities = sorted(
         name
         for name, count in counts.items()
-        if count >= least and name.lower() not in lower and _DATES.isdisjoint(name.split())
+        if count >= least and name.lower() not in lower
+        if _DATES.isdisjoint(name.split()) and not _NO_NAME.fullmatch(name)
     )
     return entities, edges_of(of_article, entities)
 

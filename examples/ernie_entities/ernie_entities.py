@@ -6,8 +6,8 @@ The files of --wiki are what wikiextractor writes. SEMEVAL has train.tsv and tes
 example relations).
 """
 
+import functools
 import html
-import json
 import os
 
 import numpy as np
@@ -16,7 +16,10 @@ from absl import flags
 from examples.common import (
     define_precision,
     difference,
+    keep_scores,
     keep_settings,
+    need_files,
+    once,
     over_examples,
     read_articles,
     run,
@@ -33,8 +36,7 @@ from keras_bert_app import FinetunedRun, finetune, load_pretrained
 from pipelines import BertTokenizer
 
 _LENGTH = 128  # symbols of a row
-# Whether entities stand in the text, and the file of their vectors. With a file, the vectors are not trained. The third
-# kind has the vectors of the fourth one, but each entity has that of another one.
+# (whether entities stand in the text, the file of their vectors, which then are not trained)
 KINDS = {
     "text alone": (False, ""),
     "entities, own vectors": (True, ""),
@@ -45,6 +47,7 @@ KINDS = {
 
 def main(directory, wiki, semeval_dir, steps=1000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
     keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
+    need_files(*(f"{semeval_dir}/{part}.tsv" for part in ("train", "test")))
     articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
     entities, edges = graph(training)
@@ -60,12 +63,12 @@ def main(directory, wiki, semeval_dir, steps=1000, num_seeds=3, num_mentions=200
         for seed in range(1, num_seeds + 1):
             model = f"{directory}/model-{number}-{seed}"
             pretrain(directory, model, has_entities, vectors.format(seed=seed), size, steps, seed, precision)
-            scores[kind]["words"].append(right_words(model, hidden, has_entities))
+            make = functools.partial(right_words, model, hidden, has_entities)
+            scores[kind]["words"].append(once(f"{model}-words.json", make))
             scores[kind]["relations"].append(relations(directory, model, has_entities, seed, precision))
     names = [" ".join(symbols[place] for place in places[:-1]) for _, symbols, places in hidden]
-    frequent = np.array(names) == max(names, key=names.count)
     labels = [read(f"{semeval_dir}/{part}.tsv")[1] for part in ("train", "test")]
-    baseline = {"words": float(frequent.mean()), "relations": constant_f1(*labels)}
+    baseline = {"words": max(map(names.count, set(names))) / len(names), "relations": constant_f1(*labels)}
     numbers = [number for number, *_ in hidden]
     print(f"\n{len(names):,} hidden mentions of {len(set(names)):,} entities in {len(set(numbers)):,} articles")
     report(directory, scores, baseline, numbers)
@@ -79,8 +82,8 @@ def write_inputs(directory, writer, training, semeval_dir):
         open(f"{directory}/with.txt", "w", encoding="utf-8") as w,
         open(f"{directory}/without.txt", "w", encoding="utf-8") as wo,
     ):
-        for own, lines in training:
-            for symbols, _ in writer.symbols(lines, own, each=2):
+        for rows in writer.of_articles(training, share=0.5):
+            for symbols, _ in rows:
                 w.write(" ".join(symbols) + "\n")
                 wo.write(" ".join(without_entities(symbols)) + "\n")
             w.write("\n")
@@ -111,8 +114,8 @@ def drawn_mentions(held_out, writer, most):
     The symbols around do not have the mention again, so that no model can copy it. They have another entity.
     """
     candidates = []
-    for number, (own, lines) in enumerate(held_out):
-        for symbols, is_mention in writer.symbols(lines, own):
+    for number, rows in enumerate(writer.of_articles(held_out)):
+        for symbols, is_mention in rows:
             ends = [place for place, symbol in enumerate(symbols) if is_mention[place] and is_entity(symbol)]
             for end in ends:
                 start = end - 1
@@ -194,8 +197,7 @@ def report(directory, scores, baseline, numbers):
         lines.append(f"| {best}, minus {kind} | {words} | {low:+.4f} to {high:+.4f} | {f1} |")
     print("\n".join(lines))
     results = {kind: {"words": words, "relations": f1} for kind, (words, f1) in means.items()}
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({**results, "most frequent": baseline, "table": lines}, file, indent=1)
+    keep_scores(f"{directory}/results.json", {**results, "most frequent": baseline, "table": lines})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 
 import numpy as np
 
@@ -22,19 +23,29 @@ class Writer:
                 file.writelines(json.dumps({"text": "\n".join(lines)}) + "\n" for _, lines in training)
             run("learn_vocab", input_files=text, vocab_file=vocab_file, vocab_size=8000)
         self.tokenizer = BertTokenizer(vocab_file)
-        self.entities = set(entities)
+        self.entities, self.draw = set(entities), random.Random(0)
         # A symbol must not begin with ##.
         self.pieces = [piece.replace("##", "+", 1) if piece[2:] else piece for piece in self.tokenizer.vocabulary]
 
-    def symbols(self, lines, own="", each=1):
-        """[(symbols, is part of a mention)] of each line. An article does not mention its own title.
+    def of_articles(self, articles, share=1.0):
+        """Yields for each article [(symbols, is part of a mention)] of its lines. See symbols."""
+        for start in range(0, len(articles), 100):
+            chunk = articles[start : start + 100]
+            owns = [own for own, lines in chunk for _ in lines]
+            rows = self.symbols([line for _, lines in chunk for line in lines], owns, share)
+            yield from ([next(rows) for _ in lines] for _, lines in chunk)
 
-        Each mention has the symbol of its entity behind it. With each=2, only the second, fourth and so on have it.
+    def symbols(self, lines, owns=None, share=1.0):
+        """Yields (symbols, is part of a mention) of each line.
+
+        Args:
+            lines: list of str.
+            owns: list of str. The title of each line's article, which the line does not mention.
+            share: float. The share of the mentions that have the symbol of their entity behind them.
         """
-        names, count = self.entities - {own}, 0
         ids, _, _, starts, ends = (values.to_list() for values in self.tokenizer.tokenize_with_offsets(lines))
-        for line, row, begins, stops in zip(lines, ids, starts, ends, strict=True):
-            upcoming, written, is_mention = mentions(line, names), [], []
+        for own, line, row, begins, stops in zip(owns or [""] * len(lines), lines, ids, starts, ends, strict=True):
+            upcoming, written, is_mention = mentions(line, self.entities - {own}), [], []
             for id, begin, stop in zip(row, begins, stops, strict=True):
                 while upcoming and upcoming[0][1] <= begin:
                     upcoming.pop(0)
@@ -42,8 +53,8 @@ class Writer:
                 written.append(self.pieces[id])
                 is_mention.append(inside)
                 if inside and stop == upcoming[0][1]:
-                    name, count = upcoming.pop(0)[2], count + 1
-                    if count % each == 0:
+                    name = upcoming.pop(0)[2]
+                    if self.draw.random() < share:
                         written.append(symbol_of(name))
                         is_mention.append(True)
             yield written, is_mention

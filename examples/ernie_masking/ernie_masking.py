@@ -23,6 +23,7 @@ from examples.common import (
     keep_settings,
     minutes,
     need_files,
+    once,
     read_articles,
     run,
     run_with_flags,
@@ -66,7 +67,7 @@ def main(
             model = f"{directory}/model-{number}-{seed}"
             pretrain(directory, model, number, size, steps, seed, precision)
             scores[kind]["minutes"].append(minutes(model))
-            answers = cloze(model, mentions)
+            answers = once(f"{model}-cloze.json", lambda model=model: cloze(model, mentions))
             right[kind].append([answer == name for (_, _, name, _), answer in zip(mentions, answers, strict=True)])
             for name, done in tasks(model, sentiment_dir, entities_dir, seed, precision):
                 scores[kind][name].append(done["reported"]["score"])

@@ -11,7 +11,8 @@ def tagging_table(right, columns, shares):
     """Yields the share of right tags of each kind, and what pre-training on both languages adds to English only.
 
     Args:
-        right: kind -> bool [seeds, columns, words]. Whether a tag is right. The first two kinds have no Chinese text.
+        right: kind -> bool [seeds, columns, words]. Whether a tag is right. The first kind is not trained, and
+            the second one has read English only.
         columns: list of dicts with "name", and for each word "sentences" (its sentence's number) and "tags".
         shares: kind -> share of Chinese in its pre-training.
     """

@@ -21,6 +21,7 @@ from examples.common import (
     keep_scores,
     keep_settings,
     need_files,
+    once,
     run,
     run_with_flags,
     small_pretraining,
@@ -32,7 +33,7 @@ from pipelines import BertTokenizer
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
-UNTRAINED = "one step of pre-training"
+UNTRAINED = "random weights"  # one step, whose learning rate is 0
 KINDS = {
     UNTRAINED: 1.0,
     "English only": None,
@@ -70,11 +71,9 @@ def main(
             pretrain(directory, model, KINDS[kind], size, 1 if kind == UNTRAINED else steps, seed, precision)
             given = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "precision": precision}
             finetune(tagger, "pos", tagging_dir, model, learning_rate=4e-4, **given)
-            run_of = FinetunedRun(tagger)
-            columns = [column for path in files for column in tagged(run_of, path)]
+            columns = once(f"{tagger}-tags.json", lambda tagger=tagger: tagged(tagger, files))
             right[kind].append([column["right"] for column in columns])
-            layers = range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1)
-            agreed[kind].append([agreement(model, layer, texts) for layer in layers])
+            agreed[kind].append(once(f"{model}-nearest.json", lambda model=model: agreement(model, texts)))
     shares = {kind: chinese_share(directory, exponent) for kind, exponent in KINDS.items() if kind != UNTRAINED}
     lines = list(tagging_table(right, columns, shares))
     without = shared_pieces(BertTokenizer.from_directory(model), texts)
@@ -128,12 +127,20 @@ def paragraphs(path):
             sys.exit(f"--parallel: {path} is not in the layout of SQuAD; give files of XQuAD")
 
 
-def tagged(run_of, path):
-    """The columns of a treebank: all its words, and those with Chinese characters if it has some.
+def tagged(tagger, files):
+    """The columns of the treebanks: all words, and those with Chinese characters if there are some.
 
     Each is a dict with its name, and for each word whether its tag is right, its sentence and its tag.
     """
-    _, sentences, _, predictions = run_of.evaluate(path)
+    run_of, columns = FinetunedRun(tagger), []
+    for path in files:
+        _, sentences, _, predictions = run_of.evaluate(path)
+        columns += columns_of(path, sentences, predictions)
+    return columns
+
+
+def columns_of(path, sentences, predictions):
+    """Yields the columns of one treebank."""
     words = [
         (number, word, tag, tag == given)
         for number, (sentence, answer) in enumerate(zip(sentences, predictions, strict=True))
@@ -147,13 +154,16 @@ def tagged(run_of, path):
         yield {"name": name, "sentences": numbers, "tags": tags, "right": right}
 
 
-def agreement(model, layer, texts):
-    """For each language after the first, whether a paragraph's nearest one of the first language is its original.
+def agreement(model, texts):
+    """For each layer and each language after the first, whether a paragraph's nearest original is the right one.
 
     Vectors are means over the first pieces, minus the mean of the language, as in Pires et al. 2019.
     """
-    embed = load_embedder(model, layer=layer, max_seq_length=_LENGTH)
-    return nearest([embed(paragraphs) for paragraphs in texts])
+    by_layer = []
+    for layer in range(BertConfig.from_json_file(f"{model}/config.json").num_hidden_layers + 1):
+        embed = load_embedder(model, layer=layer, max_seq_length=_LENGTH)
+        by_layer.append(nearest([embed(paragraphs) for paragraphs in texts]))
+    return by_layer
 
 
 def shared_pieces(tokenizer, texts):

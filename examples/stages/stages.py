@@ -61,6 +61,7 @@ def main(directory, data_dir, init_checkpoint, targets=tuple(TARGETS), num_seeds
                 given, labels = answered(workdir, f"{data_dir}/{scored}")
                 right[kind].append([a == b for a, b in zip(given, labels, strict=True)])
         constant = max(map(labels.count, labels)) / len(labels)
+        results = scores_so_far(f"{directory}/results.json")
         results[target] = {
             "after": middle,
             "scores of the middle task": middles,

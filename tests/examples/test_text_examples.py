@@ -258,20 +258,22 @@ def test_mentions_are_whole_names_and_their_graph_has_no_own_title():
     assert entities == ["Leeds", "York"] and edges.tolist() == [[0, 0], [2, 0], [2, 1]]
 
 
-def test_each_second_mention_has_no_symbol(tmp_path):
+def test_a_share_of_the_mentions_has_a_symbol(tmp_path):
     names = [f"{a}{b}" for a in "ABCDE" for b in "aeiou"]
     (tmp_path / "pieces.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "aa", "ae", "or"]))
     writer = linked_text.Writer(str(tmp_path), [], names)
     ((written, is_mention),) = writer.symbols(["Aa or Ae"])
     assert written == ["aa", "<Aa>", "or", "ae", "<Ae>"] and is_mention == [True, True, False, True, True]
-    ((written, _),) = writer.symbols(["Aa or Ae"], each=2)
-    assert written == ["aa", "or", "ae", "<Ae>"]
+    ((own,), (other,)) = writer.of_articles([("Aa", ["Aa or Ae"]), ("Ae", ["Aa or Ae"])])
+    assert own[0] == ["aa", "or", "ae", "<Ae>"] and other[0] == ["aa", "<Aa>", "or", "ae"]
+    count = sum("<Aa>" in symbols for symbols, _ in writer.symbols(["Aa"] * 200, share=0.5))
+    assert 70 < count < 130
 
 
 def test_a_hidden_mention_does_not_stand_again_beside_it():
     class Written:
-        def symbols(self, lines, own):
-            yield from (zip(*row, strict=True) for row in lines)
+        def of_articles(self, articles):
+            yield from ([zip(*row, strict=True) for row in lines] for _, lines in articles)
 
     def row(*symbols):
         return [(symbol, symbol in ("york", "<York>", "hull", "<Hull>")) for symbol in symbols]
