@@ -5,7 +5,7 @@ import os
 import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # the commands set it too
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # keras_bert_app sets it, too
 # Without optimization by LLVM, XLA compiles in half the time. The programs of tests run briefly, so this saves time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # Each worker has a core of its own. OpenMP's second thread (scikit-learn) would spend that core's time on waiting.

@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import os
 import pathlib
 import subprocess
 import sys
@@ -270,6 +271,13 @@ def test_importing_the_packages_does_not_load_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "1"), ({"TF_ENABLE_ONEDNN_OPTS": "0"}, "0")])
+def test_importing_the_package_turns_on_onednn_unless_the_user_has_decided(given, expected):
+    environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"} | given
+    code = f"import os, keras_bert_app; assert os.environ['TF_ENABLE_ONEDNN_OPTS'] == '{expected}'"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+
+
 def test_no_test_imports_a_script_that_defines_flags():
     modules = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "benchmarks").rglob("*.py")
@@ -284,7 +292,7 @@ def test_no_test_imports_a_script_that_defines_flags():
 def test_no_function_is_longer_than_a_screen():
     assert len(LONGER_FUNCTIONS) <= 5
     longer = set()
-    for top in ("pipelines", "keras_bert_app", "benchmarks", "docs", "notebooks", "saved_models", "tests"):
+    for top in ("pipelines", "keras_bert_app", "benchmarks", "docs", "examples", "notebooks", "saved_models", "tests"):
         for path in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -196,9 +196,6 @@ def quiet_start() -> Iterator[None]:
     tpu_wheels.check()
     gpu_environment.prepare()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # By default TensorFlow uses oneDNN's matrix products only on CPUs with instructions for neural networks. They also
-    # make training faster on CPUs with AVX2 only.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with screen.hidden_chatter(), _without_collection():
         with _without_extras_of_keras():
             import tensorflow as tf
