@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import scipy.stats
-from absl import app, flags
+from absl import app, flags, logging
 
 from keras_bert_app import Interrupted, UserError
 from pipelines import DataError
@@ -40,6 +40,7 @@ def run_with_flags(main, *names):
 
     def started(_):
         try:
+            logging.set_verbosity(logging.ERROR)  # TensorFlow's savers log through absl
             main(flags.FLAGS.output_dir, **{name: getattr(flags.FLAGS, name) for name in names})
         except KeyboardInterrupt:
             print("stopped; the same command continues", file=sys.stderr)
@@ -125,8 +126,11 @@ def keep_settings(directory, **settings):
 
 
 def scores_so_far(path):
-    """The dict of a results file; {} if there is no file yet."""
-    return once(path, dict) if os.path.exists(path) else {}
+    """The content of a results file; {} if there is no file yet."""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def keep_scores(path, scores):
@@ -140,8 +144,7 @@ def once(path, make):
     """The content of a JSON file. If there is none, it is what make() returns, and the file is written."""
     if not os.path.exists(path):
         keep_scores(path, make())
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return scores_so_far(path)
 
 
 def minutes(workdir):

@@ -126,6 +126,18 @@ def test_one_missing_part_may_be_named_without_a_tuple(directory):
     assert keras_bert_app.load_pretrained(directory / "runs/mine", allow_missing="pooler").encoder.pooler
 
 
+def test_the_seed_decides_the_dropout_of_fit(directory):
+    parts = ("pooler", "masked_lm", "next_sentence")
+    inputs = {name: np.ones((1, 8), np.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")}
+
+    def states(seed):
+        model = keras_bert_app.load_pretrained(directory / "runs/headless", allow_missing=parts, seed=seed)
+        return np.asarray(model.encoder(inputs, training=True)["sequence_output"])
+
+    np.testing.assert_array_equal(states(1), states(1))
+    assert np.abs(states(1) - states(2)).max() > 0.01
+
+
 def test_a_run_without_a_sentence_objective_loads_without_a_pooler(directory, tmp_path):
     generator = np.random.default_rng(0)
     tensors = {path: generator.normal(0.0, 0.2, shape).astype(np.float32) for path, shape in shapes(CONFIG).items()}

@@ -46,7 +46,8 @@ KINDS = {
 
 
 def main(directory, wiki, semeval_dir, steps=1000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
-    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, steps=steps, size=size, precision=precision)
+    settings = {"steps": steps, "num_mentions": num_mentions, "size": size, "precision": precision}
+    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, **settings)
     need_files(*(f"{semeval_dir}/{part}.tsv" for part in ("train", "test")))
     articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
@@ -184,10 +185,8 @@ def relations(directory, model, has_entities, seed, precision):
 def report(directory, scores, baseline, numbers):
     """Prints the scores, and what the vectors gain; words have a second interval over the articles with numbers."""
     means = {kind: [np.mean(s["words"], axis=1).tolist(), s["relations"]] for kind, s in scores.items()}
-    lines = [
-        "| pre-training | hidden mention, all pieces right | over articles | relations, macro-F1 |",
-        "|---|---|---|---|",
-    ]
+    head = "| pre-training | hidden mention, all pieces right | over articles | relations, macro-F1 |"
+    lines = [head, "|---|---|---|---|"]
     lines.append(f"| always the most frequent one | {baseline['words']:.4f} | | {baseline['relations']:.4f} |")
     lines += [f"| {kind} | {spread(words)} | | {spread(f1)} |" for kind, (words, f1) in means.items()]
     best = list(KINDS)[-1]

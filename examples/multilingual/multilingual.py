@@ -55,9 +55,9 @@ def main(
     size="mini",
     precision="auto",
 ):
-    texts = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir}
-    keep_settings(directory, steps=steps, size=size, precision=precision, **texts)
+    inputs = {"english": english, "chinese": chinese, "tagging_dir": tagging_dir, "parallel": parallel}
     files = [f"{tagging_dir}/en_ewt-ud-test.conllu", *treebanks]
+    keep_settings(directory, steps=steps, size=size, precision=precision, files=files, **inputs)
     need_files(*(f"{tagging_dir}/en_ewt-ud-{part}.conllu" for part in ("train", "dev")), *files)
     texts = [paragraphs(path) for path in parallel]
     if len(set(map(len, texts))) > 1:

@@ -9,7 +9,7 @@ from examples.common import keep_settings, over_examples
 from examples.domains import domains
 from examples.ernie_entities import ernie_entities, linked_text
 from examples.ernie_entities.entities import graph, mentions, nearer_share, transe
-from examples.ernie_masking import ernie_masking
+from examples.ernie_masking import ernie_masking, hidden_titles
 from examples.multilingual import multilingual
 from examples.patents import patents
 from examples.relations import relations, semeval_scores
@@ -58,6 +58,15 @@ def test_markers_and_nominals_stand_at_their_places(tiny_model):
     pieces = np.array(tokenizer.vocabulary)[ids]
     assert " ".join(pieces) == "[CLS] a $ b c $ d # e # . [SEP]"
     assert " ".join(pieces[first > 0]) == "$ b c $" and " ".join(pieces[second > 0]) == "# e #"
+    ((ids, *both),) = relations.rows(tokenizer, [("a ", " b c ", " d ", " e ", " .")], True, means="sentence")
+    assert all(places.tolist() == [1] * len(ids) for places in both)
+
+
+def test_the_linear_baseline_of_relations_reads_the_words_between():
+    train = [("a", "b", word, "c", "d") for word in (" in ", " in ", " from ", " from ")]
+    names = ["A-B(e1,e2)", "A-B(e1,e2)", "C-D(e1,e2)", "C-D(e1,e2)"]
+    test = [("in", "in", " from ", "in", "in"), ("from", "from", " in ", "from", "from")]
+    assert semeval_scores.words_between_f1(train, names, test, ["C-D(e1,e2)", "A-B(e1,e2)"]) == 1.0
 
 
 def test_macro_f1_counts_directions_and_leaves_out_other():
@@ -156,6 +165,11 @@ def test_domains_score_a_model_before_and_after(tmp_path, tiny_model, command, m
     assert results[domains.KINDS[0]][0] == pytest.approx(2 * both / (right + given), abs=1e-6)
     assert "abc\n" in (tmp_path / "my domains" / "with_words.txt").read_text()
     assert "with new words, minus after the domain's text |" in capsys.readouterr().out
+    (tmp_path / "ner" / "one" / "test.txt").write_text("not read")
+    given = (str(tiny_model), *texts, str(tmp_path / "ner"))
+    domains.main(str(tmp_path / "chosen"), *given, steps=1, num_seeds=1, num_words=2, part="validation")
+    results = json.loads((tmp_path / "chosen" / "results.json").read_text())["one"]
+    assert all(0 <= results[kind][0] <= 1 for kind in domains.KINDS)
 
 
 def test_entities_are_counted_and_their_f1_has_an_interval_over_sentences():
@@ -198,6 +212,9 @@ def test_one_model_of_two_languages_tags_a_third_file(tmp_path, command, monkeyp
     share = float(printed.split("| both, exponent 0.5 | ")[1].split(" |")[0])
     assert 0.3 < share < 0.5
     assert "| both, exponent 0.5, minus English only | | " in printed and "; over paragraphs " in printed
+    given = (*given[:4], [str(tmp_path / "en_ewt-ud-dev.conllu")], parallel)  # the kept answers are of zh.conllu
+    with pytest.raises(SystemExit, match="zh.conllu.*give another --output_dir"):
+        multilingual.main(*given, steps=1, num_seeds=1, size="tiny")
 
 
 def articles(titles):
@@ -232,6 +249,17 @@ def test_maskings_of_chinese_are_compared(tmp_path, command, monkeypatch, capsys
     assert (tmp_path / "my maskings" / "sentiment" / "test.tsv").read_text().count("\n") == 13
     assert set((tmp_path / "my maskings" / "units-2.txt").read_text().split()) >= {"天地", "甲天"}
     assert "| words and entities | " in capsys.readouterr().out
+
+
+def test_hidden_titles_are_units_of_the_text_and_none_counts_often():
+    titles, words = {"甲乙", "丙丁", "戊己"}, {"乙地"}
+    training = [("", "甲乙丙丁")] * 3 + [("", "戊己")] * 2
+    held_out = [("丙丁", "甲地甲乙\n丙丁天"), ("", "天丙丁天甲乙地"), ("", "天戊己天"), ("", "甲乙甲乙")]
+    drawn = hidden_titles.drawn_mentions(held_out + [("", "丙丁山")] * 9, training, titles, words, most=6)
+    # 丙丁 is the title of article 0. 戊己 is in two articles of training. In article 3, the text has 甲乙 again.
+    assert {(number, name) for number, _, name, _ in drawn if number < 4} <= {(0, "甲乙"), (1, "丙丁"), (1, "甲乙")}
+    assert len(drawn) == 6 and sum(name == "丙丁" for _, _, name, _ in drawn) <= 5
+    assert all(before + name + after in ("甲地甲乙", "天丙丁天甲乙地", "丙丁山") for _, before, name, after in drawn)
 
 
 @pytest.mark.slow
