@@ -199,7 +199,7 @@ class _Loop:
         rows, num_compiled, left_out = [], 0, self.pace.left_out
         with self.profiler.watch(num_steps) if self.profiler else contextlib.nullcontext():
             for first, batches, compiles in self.pace.calls(stacked):
-                with self._compiling(batches) if compiles else contextlib.nullcontext():
+                with self._first_of_shape(batches) if compiles else contextlib.nullcontext():
                     arguments = self.step + first, self.pace.progress(), bool(self.signals.received)
                     rows.append(self.train_call(batches, *arguments))
                 num_compiled += len(rows[-1]) if compiles else 0
@@ -287,10 +287,10 @@ class _Loop:
         for line in self.training.outlook(self.step, step_seconds, seconds_left):
             self.training.reporter.say(line)
 
-    def _compiling(self, batches):
-        """The context of a call that compiles. The reporter shows the duration."""
-        shape = tuple(batches["input_mask"].shape[1:])
-        return self.training.reporter.compiling(self.step, shape, self._seconds_left)
+    def _first_of_shape(self, batches):
+        """The context of the first call with batches of a shape. The reporter shows the duration."""
+        shape, is_compiled = tuple(batches["input_mask"].shape[1:]), self.training.execution.is_compiled
+        return self.training.reporter.first_of_shape(self.step, shape, is_compiled, self._seconds_left)
 
     def _evaluate(self):
         self.figures = self.training.evaluate(self.step, lambda: self.alone and self.signals.received)

@@ -96,19 +96,22 @@ class Reporter:
             yield
 
     @contextlib.contextmanager
-    def compiling(self, step: int, shape: tuple[int, ...], seconds_left: Callable[[], float | None]) -> Iterator[None]:
-        """Shows the duration of a compilation while the block runs. A long compilation leaves a line.
+    def first_of_shape(
+        self, step: int, shape: tuple[int, ...], is_compiled: bool, seconds_left: Callable[[], float | None]
+    ) -> Iterator[None]:
+        """Shows the duration of the first call with batches of a shape. A long compilation leaves a line.
 
         Args:
             step: number of steps that the run has taken.
-            shape: (rows, tokens a row) of the step that the block compiles.
+            shape: (rows, tokens a row) of the batches.
+            is_compiled: whether XLA compiles the step. If not, the call lasts hardly longer than later ones.
             seconds_left: as for busy.
         """
-        began = time.monotonic()
-        with self.busy(step, "compiling", seconds_left):
+        began, size = time.monotonic(), " x ".join(map(str, shape))
+        with self.busy(step, "compiling" if is_compiled else f"first batch of {size} tokens", seconds_left):
             yield
-        if (seconds := time.monotonic() - began) >= _LONG_COMPILATION_SECONDS:
-            size = " x ".join(map(str, shape))
+        seconds = time.monotonic() - began
+        if is_compiled and seconds >= _LONG_COMPILATION_SECONDS:
             self.say(f"{self._steps(step)}  compiled for batches of {size} tokens in {duration(seconds)}")
 
     def log(self, step: int, figures: Mapping[str, float], seconds_left: float | None = None) -> None:

@@ -138,7 +138,7 @@ def test_the_first_lines_show_the_time_of_compiling_and_later_lines_the_time_lef
     monkeypatch.setattr(reporting, "_LONG_COMPILATION_SECONDS", 1.0, raising=False)
     slow = fake_steps(time.sleep)
     slow.compiling, slow.seconds = 1.4, 0.12
-    run = dataclasses.replace(RUN, num_train_steps=9, log_steps=1000)
+    run = dataclasses.replace(RUN, num_train_steps=9, log_steps=1000, jit_compile="parts")
     _, output = train(make_workdir("lines", CONFIG, run), training_shards)
     lines = [line for line in output.splitlines() if line.startswith("step ")]
     compiling = [line for line in lines if "compiling" in line]
@@ -146,6 +146,18 @@ def test_the_first_lines_show_the_time_of_compiling_and_later_lines_the_time_lef
     assert any(line.startswith("step 0/9  compiled for batches of 8 x 29 tokens in 0:0") for line in lines)
     with_figures = [line for line in lines if "loss" in line]
     assert len(with_figures) > 1 and "ETA 0:0" in with_figures[0] and "tokens/s" in with_figures[0]
+
+
+def test_a_slow_first_batch_of_a_run_without_xla_is_not_called_compiling(
+    fake_steps, make_workdir, training_shards, monkeypatch
+):
+    monkeypatch.setattr(reporting, "_SECONDS_BETWEEN_FIRST_LINES", 0.3, raising=False)
+    monkeypatch.setattr(reporting, "_LONG_COMPILATION_SECONDS", 1.0, raising=False)
+    slow = fake_steps(time.sleep)
+    slow.compiling, slow.seconds = 1.4, 0.01
+    run = dataclasses.replace(RUN, num_train_steps=2, jit_compile="none")
+    _, output = train(make_workdir("first", CONFIG, run), training_shards)
+    assert "step 0/2  first batch of 8 x 29 tokens 0:01" in output and "compil" not in output
 
 
 def test_the_outlook_is_printed_once_after_ten_steps(timed_steps, make_workdir, training_shards, monkeypatch):
