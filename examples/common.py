@@ -1,15 +1,16 @@
-"""What the examples share: commands, checks, articles, the likeliest symbols at a [MASK], and differences."""
+"""What the examples share: commands, checks, articles, and the likeliest symbols at a [MASK]."""
 
 import glob
+import hashlib
 import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 
 import numpy as np
-import scipy.stats
 from absl import app, flags, logging
 
 from keras_bert_app import Interrupted, UserError
@@ -22,15 +23,22 @@ _ARTICLE = re.compile(r'<doc [^>]*title="([^"]*)"[^>]*>\n[^\n]*\n(.*?)</doc>', r
 def run(command, **flags):
     """Runs a command of the package, such as run("learn_vocab", vocab_file="codes.txt").
 
-    A command that fails prints the reason. The program then ends with the exit code of the command.
+    A command that fails prints the reason. The program then ends with the exit code of the command. SIGTERM ends the
+    command, which saves its work, and then the program.
     """
     arguments = [f"--{name}={value}" for name, value in flags.items()]
+    stopped = []
     with subprocess.Popen([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]) as process:
+        before = signal.signal(signal.SIGTERM, lambda number, _: (stopped.append(number), process.terminate()))
         try:
             code = process.wait()
         except KeyboardInterrupt:
             process.wait()  # Ctrl-C reached the command, too. It saves its work and ends.
             raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if stopped:
+        sys.exit(128 + signal.SIGTERM)
     if code:
         sys.exit(code if code > 0 else f"{command} was ended by signal {-code}; the same command continues")
 
@@ -69,17 +77,26 @@ def read_articles(wiki):
     """[(title, text)] of the files that wikiextractor wrote. Articles without a text are left out."""
     paths, articles = sorted(glob.glob(wiki)), []
     for path in paths:
-        with open(path, encoding="utf-8") as file:
-            articles += [(title, text) for title, text in _ARTICLE.findall(file.read()) if text.strip()]
+        try:
+            with open(path, encoding="utf-8") as file:
+                articles += [(title, text) for title, text in _ARTICLE.findall(file.read()) if text.strip()]
+        except UnicodeDecodeError:
+            sys.exit(f"{path}: is no text in UTF-8; expected what wikiextractor writes without --compress")
     if not articles:
         sys.exit(f"--wiki={wiki}: {len(paths)} files, no article in them; expected <doc ...> of wikiextractor")
     return articles
 
 
+def digest(articles):
+    """A short string that differs for other articles."""
+    return hashlib.sha256(repr(articles).encode()).hexdigest()[:16]
+
+
 def sample(mentions, most):
     """Draws `most` of the mentions at random, or takes all. Ends the program if there are fewer than most / 4."""
     if len(mentions) < max(1, most // 4):
-        sys.exit(f"--wiki has {len(mentions):,} mentions to hide, expected {most // 4:,} or more; give more files")
+        needs = f"expected {most // 4:,} or more; give more files and another --output_dir"
+        sys.exit(f"--wiki has {len(mentions):,} mentions to hide, {needs}")
     return random.Random(0).sample(mentions, min(most, len(mentions)))
 
 
@@ -151,39 +168,6 @@ def minutes(workdir):
     """The minutes that a pre-training took, without its start."""
     with open(f"{workdir}/metrics.jsonl", encoding="utf-8") as lines:
         return max(json.loads(line).get("seconds", 0.0) for line in lines) / 60
-
-
-def spread(values, decimals=4):
-    """The mean, with the lowest and the highest of several seeds."""
-    mean, low, high = (f"{value:.{decimals}f}" for value in (np.mean(values), min(values), max(values)))
-    return mean if len(values) == 1 else f"{mean} ({low} to {high})"
-
-
-def difference(one, other, decimals=4):
-    """The difference of two means, with its 95 % interval over seeds (Welch)."""
-    mean = f"{np.mean(one) - np.mean(other):+.{decimals}f}"
-    if min(len(one), len(other)) < 2 or np.ptp(one) + np.ptp(other) == 0:
-        return mean
-    low, high = scipy.stats.ttest_ind(one, other, equal_var=False).confidence_interval()
-    return f"{mean} ({low:+.{decimals}f} to {high:+.{decimals}f})"
-
-
-def over_examples(one, other, groups=None):
-    """[low, high] of the difference of two kinds: 95 % interval over examples, by the bootstrap of the seeds' mean.
-
-    Args:
-        one: [seeds, examples] or [seeds, examples, figures]. A figure of each example, such as whether it is right.
-        other: the same of the other kind. It may have another number of seeds.
-        groups: [examples]. The numbers of their articles, which are drawn as a whole; by default each is alone.
-    """
-    gains = np.mean(np.asarray(one, float), axis=0) - np.mean(np.asarray(other, float), axis=0)
-    groups = np.unique(np.arange(len(gains)) if groups is None else groups, return_inverse=True)[1]
-    counts = np.bincount(groups)
-    sums = np.zeros((len(counts), *gains.shape[1:]))
-    np.add.at(sums, groups, gains)
-    draws = np.random.default_rng(0).integers(0, len(counts), (1000, len(counts)))
-    means = [sums[draw].sum(axis=0) / counts[draw].sum() for draw in draws]
-    return np.percentile(means, [2.5, 97.5], axis=0)
 
 
 def likeliest(model, tokenizer, rows, count, number=0):

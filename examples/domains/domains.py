@@ -16,17 +16,8 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import (
-    define_precision,
-    difference,
-    keep_scores,
-    keep_settings,
-    need_files,
-    once,
-    run,
-    run_with_flags,
-    spread,
-)
+from examples.common import define_precision, keep_scores, keep_settings, need_files, once, run, run_with_flags
+from examples.comparisons import difference, spread
 from keras_bert_app import BertConfig, FinetunedRun, finetune
 
 KINDS = (

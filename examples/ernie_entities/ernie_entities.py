@@ -15,19 +15,18 @@ from absl import flags
 
 from examples.common import (
     define_precision,
-    difference,
+    digest,
     keep_scores,
     keep_settings,
     need_files,
     once,
-    over_examples,
     read_articles,
     run,
     run_with_flags,
     sample,
     small_pretraining,
-    spread,
 )
+from examples.comparisons import difference, over_examples, spread
 from examples.ernie_entities.entities import edges_of, graph, lines_of, names_in
 from examples.ernie_entities.linked_text import Writer, is_entity, without_entities, write_vectors
 from examples.relations.relations import read
@@ -46,10 +45,10 @@ KINDS = {
 
 
 def main(directory, wiki, semeval_dir, steps=1000, num_seeds=3, num_mentions=2000, size="mini", precision="auto"):
-    settings = {"steps": steps, "num_mentions": num_mentions, "size": size, "precision": precision}
-    keep_settings(directory, wiki=wiki, semeval_dir=semeval_dir, **settings)
     need_files(*(f"{semeval_dir}/{part}.tsv" for part in ("train", "test")))
     articles = [(html.unescape(title), lines_of(text)) for title, text in read_articles(wiki)]
+    settings = {"steps": steps, "num_mentions": num_mentions, "size": size, "precision": precision}
+    keep_settings(directory, articles=digest(articles), semeval_dir=semeval_dir, **settings)
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
     entities, edges = graph(training)
     print(f"{len(entities):,} entities, {len(edges):,} mentions in articles, {len(training):,} articles")
@@ -79,17 +78,10 @@ def write_inputs(directory, writer, training, semeval_dir):
     """Writes the texts with and without entities, their vocabularies, and the sentences of SemEval."""
     if os.path.exists(f"{directory}/semeval-without/test.tsv"):
         return
-    with (
-        open(f"{directory}/with.txt", "w", encoding="utf-8") as w,
-        open(f"{directory}/without.txt", "w", encoding="utf-8") as wo,
-    ):
-        for rows in writer.of_articles(training, share=0.5):
-            for symbols, _ in rows:
-                w.write(" ".join(symbols) + "\n")
-                wo.write(" ".join(without_entities(symbols)) + "\n")
-            w.write("\n")
-            wo.write("\n")
-    for name in ("with", "without"):
+    documents = [[symbols for symbols, _ in rows] for rows in writer.of_articles(training, share=0.5)]
+    for name, kept in {"with": list, "without": without_entities}.items():
+        with open(f"{directory}/{name}.txt", "w", encoding="utf-8") as file:
+            file.writelines("".join(f"{' '.join(kept(s))}\n" for s in rows) + "\n" for rows in documents)
         run(
             "learn_vocab",
             tokenizer="symbols",
@@ -102,9 +94,11 @@ def write_inputs(directory, writer, training, semeval_dir):
         rows = list(writer.symbols([f"{a}$ {b} ${c}# {d} #{e}" for a, b, c, d, e in parts]))
         for name, kept in (("with", list), ("without", without_entities)):
             os.makedirs(f"{directory}/semeval-{name}", exist_ok=True)
-            with open(f"{directory}/semeval-{name}/{part}.tsv", "w", encoding="utf-8") as file:
+            path = f"{directory}/semeval-{name}/{part}.tsv"
+            with open(f"{path}.part", "w", encoding="utf-8") as file:
                 file.write("label\ttext\n")
                 file.writelines(f"{label}\t{' '.join(kept(s))}\n" for label, (s, _) in zip(labels, rows, strict=True))
+            os.replace(f"{path}.part", path)
         count = sum(any(map(is_entity, symbols)) for symbols, _ in rows)
         print(f"{part}: {count:,} of {len(rows):,} sentences of SemEval mention an entity")
 
@@ -125,8 +119,9 @@ def drawn_mentions(held_out, writer, most):
                 first = max(0, start - _LENGTH // 2)
                 last = first + _LENGTH - 2
                 around = f" {' '.join(symbols[first:start])} [MASK] {' '.join(symbols[end + 1 : last])} "
-                others = [*symbols[first:start], *symbols[end + 1 : last]]
-                if end < last and f" {' '.join(symbols[start:end])} " not in around and any(map(is_entity, others)):
+                others = {s for s in [*symbols[first:start], *symbols[end + 1 : last]] if is_entity(s)}
+                is_alone = f" {' '.join(symbols[start:end])} " not in around and symbols[end] not in others
+                if end < last and others and is_alone:
                     candidates.append((number, symbols[first:last], range(start - first, end - first + 1)))
     return sample(candidates, most)
 

@@ -19,6 +19,7 @@ from absl import flags
 
 from examples.common import (
     define_precision,
+    digest,
     keep_scores,
     keep_settings,
     minutes,
@@ -51,12 +52,14 @@ def main(
     size="mini",
     precision="auto",
 ):
-    inputs = {"wiki": wiki, "words_file": words_file, "sentiment_dir": sentiment_dir, "entities_dir": entities_dir}
+    need_files(*(f"{entities_dir}/{part}.txt" for part in ("train", "dev")))
+    need_files(*(f"{sentiment_dir}/{part}.tsv" for part in ("train", "dev", "test")))
+    articles = read_articles(wiki)
+    inputs = {"articles": digest(articles), "words_file": words_file}
+    inputs |= {"sentiment_dir": sentiment_dir, "entities_dir": entities_dir}
     settings = {"steps": steps, "num_mentions": num_mentions, "size": size, "precision": precision}
     keep_settings(directory, **inputs, **settings)
-    need_files(*(f"{entities_dir}/{part}.txt" for part in ("train", "dev")))
     sentiment_dir = without_overlap(directory, sentiment_dir)
-    articles = read_articles(wiki)
     held_out, training = articles[::4], [article for number, article in enumerate(articles) if number % 4]
     titles = {title for title, _ in articles if _CHINESE.fullmatch(title)}
     words = write_inputs(directory, training, titles, words_file)
@@ -111,12 +114,12 @@ def write_inputs(directory, training, titles, words_file):
 
 
 def without_overlap(directory, sentiment_dir):
-    """Copies the texts about sentiment, without texts of dev and test that are in train too, or in both."""
+    """Copies the texts about sentiment. dev loses the texts that test has, and train those that dev or test has."""
     seen, counts = set(), []
     os.makedirs(f"{directory}/sentiment", exist_ok=True)
     for part in ("test", "dev", "train"):
         with open(f"{sentiment_dir}/{part}.tsv", encoding="utf-8") as file:
-            head, *lines = file.read().splitlines()
+            head, *lines = file.read().splitlines() or sys.exit(f"{file.name}: is empty; expected ChnSentiCorp")
         kept = [line for line in lines if "".join(line.split()[1:]) not in seen]
         seen |= {"".join(line.split()[1:]) for line in lines}
         counts.append(f"{len(lines) - len(kept)} of {len(lines)} from {part}")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples.common import difference, over_examples, spread
+from examples.comparisons import difference, over_examples, spread
 from examples.ernie_masking.hidden_titles import constant
 
 

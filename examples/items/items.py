@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import likeliest, run, run_with_flags
+from examples.common import keep_settings, likeliest, run, run_with_flags
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -24,8 +24,8 @@ _LENGTH = 64  # [CLS], 61 films, [MASK], [SEP]
 
 
 def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
-    os.makedirs(directory, exist_ok=True)
     users = read_users(data_file or films_of_recbole())
+    keep_settings(directory, data_file=data_file, steps=steps, num_checkpoints=num_checkpoints)
     with open(f"{directory}/users.txt", "w", encoding="utf-8") as file:
         file.writelines(" ".join(films[:-2]) + "\n\n" for films in users)
     if not os.path.exists(f"{directory}/films.txt"):
@@ -35,8 +35,11 @@ def main(directory, data_file="", steps=3000, num_seeds=3, num_checkpoints=6):
     scores["Markov chain"] = [metrics(users, markov(users))]
     scores["BERT4Rec here"], chosen = [], []
     for seed in range(1, num_seeds + 1):
-        workdir = pretrain(directory, seed, steps, max(steps // num_checkpoints, 1))
-        checkpoints = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
+        each = max(steps // num_checkpoints, 1)
+        workdir = pretrain(directory, seed, steps, each)
+        paths = sorted(pathlib.Path(workdir, "checkpoints").glob("step-*"))
+        # A run that was stopped has one more checkpoint, which must not be chosen.
+        checkpoints = [path for path in paths if int(path.name.partition("-")[2]) % each == 0]
         # The film before the last one chooses the checkpoint; the last one is scored once.
         before_last = [films[:-1] for films in users]
         validated = [metrics(before_last, recommended(path, users, -2))[:, 1].mean() for path in checkpoints]
@@ -59,7 +62,9 @@ def read_users(path):
     users = {}
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines):
-            if number:
+            if number and line.strip():
+                if line.count("\t") != 3:
+                    sys.exit(f"{path}:{number + 1}: expected user, film, rating and time, with tabs between them")
                 user, film, _, time = line.split("\t")
                 users.setdefault(user, []).append((float(time), number, film))
     return [[film for _, _, film in sorted(events)] for events in users.values() if len(events) > 3]
@@ -86,7 +91,7 @@ def pretrain(directory, seed, steps, save_steps):
         holdout_fraction=0,
         num_train_steps=steps,
         save_checkpoints_steps=save_steps,
-        keep_checkpoints=steps // save_steps,
+        keep_every_steps=save_steps,
         seed=seed,
     )
     return workdir

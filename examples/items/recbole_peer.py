@@ -35,13 +35,19 @@ def main(output, epochs=300, num_seeds=3):
     scores = []
     if os.path.exists(output):
         with open(output, encoding="utf-8") as file:
-            scores = json.load(file)
+            earlier = json.load(file)
+        if earlier["epochs"] != epochs:
+            sys.exit(
+                f"{output} has scores of {earlier['epochs']} epochs, and this start has {epochs}; name another file"
+            )
+        scores = earlier["scores"]
     for seed in range(len(scores) + 1, num_seeds + 1):
         result = trained({**SETTINGS, "epochs": epochs, "seed": seed}, f"{output}.seed-{seed}.pth")
         scores.append([result["hit@10"], result["ndcg@10"]])
         print(f"seed {seed}: HR@10 {scores[-1][0]:.4f}, nDCG@10 {scores[-1][1]:.4f}", flush=True)
-        with open(output, "w", encoding="utf-8") as file:
-            json.dump(scores, file)
+        with open(f"{output}.part", "w", encoding="utf-8") as file:
+            json.dump({"epochs": epochs, "scores": scores}, file)
+        os.replace(f"{output}.part", output)
 
 
 def trained(settings, checkpoint):

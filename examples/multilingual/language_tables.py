@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from examples.common import difference, over_examples, spread
+from examples.comparisons import difference, over_examples, spread
 
 
 def tagging_table(right, columns, shares):

@@ -60,6 +60,8 @@ def main(
     keep_settings(directory, steps=steps, size=size, precision=precision, files=files, **inputs)
     need_files(*(f"{tagging_dir}/en_ewt-ud-{part}.conllu" for part in ("train", "dev")), *files)
     texts = [paragraphs(path) for path in parallel]
+    if len(texts) < 2:
+        sys.exit(f"--parallel={','.join(parallel)}: expected two files or more, the English one first")
     if len(set(map(len, texts))) > 1:
         counts = ", ".join(str(len(text)) for text in texts)
         sys.exit(f"--parallel: the files have {counts} paragraphs; expected translations of the same paragraphs")

@@ -16,7 +16,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from examples.common import define_finetuning, keep_settings, over_examples, run_with_flags, spread
+from examples.common import define_finetuning, keep_settings, run_with_flags
+from examples.comparisons import over_examples, spread
 from keras_bert_app import FinetunedRun, finetune
 
 _TREE = pathlib.Path(__file__).with_name("tree.txt")
@@ -29,11 +30,11 @@ _BANDS = ((1, 9), (10, 49), (50, 199), (200, None))  # numbers of training docum
 def main(directory, data_dir, init_checkpoint, num_seeds=3, **settings):
     keep_settings(directory, data_dir=data_dir, init_checkpoint=init_checkpoint, **settings)
     settings["test_file"] = f"{data_dir}/reut2-*.sgm"  # all of dev then chooses the weights
-    finetune(f"{directory}/run", "reuters", data_dir, init_checkpoint, num_seeds=num_seeds, **settings)
-    seeds = sorted(pathlib.Path(directory, "run").glob("seed-*")) or [pathlib.Path(directory, "run")]
+    done = finetune(f"{directory}/run", "reuters", data_dir, init_checkpoint, num_seeds=num_seeds, **settings)
+    folders = [f"seed-{run['seed']}" for run in done.get("runs", []) if "failed" not in run] or [""]
     answers = []
-    for seed in seeds:
-        run = FinetunedRun(str(seed))
+    for folder in folders:
+        run = FinetunedRun(str(pathlib.Path(directory, "run", folder)))
         _, test, _, predictions = run.evaluate(settings["test_file"], split="test")
         answers.append(np.array([list(prediction["probabilities"].values()) for prediction in predictions]))
     topics = run.labels

@@ -172,7 +172,7 @@ def predicted(model, examples):
 if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/relations", "Where the scores go.")
     flags.DEFINE_string("data_dir", None, "Folder of SemEval-2010 Task 8.", required=True)
-    flags.DEFINE_string("init_checkpoint", None, "A BERT in any layout that convert reads.", required=True)
+    flags.DEFINE_string("init_checkpoint", None, "A directory with a BERT and its vocab.txt.", required=True)
     flags.DEFINE_enum("part", "test", ["validation", "test"], "What is scored. Choose settings by the validation.")
     flags.DEFINE_integer("epochs", 3, "Epochs of a run.", lower_bound=1)
     flags.DEFINE_float("learning_rate", 5e-5, "Learning rate at the start. It falls to zero.")

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from examples.common import difference, spread
+from examples.comparisons import difference, spread
 
 
 def macro_f1(right, given, counts=1):

@@ -11,17 +11,8 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import (
-    define_finetuning,
-    difference,
-    keep_scores,
-    keep_settings,
-    need_files,
-    over_examples,
-    run_with_flags,
-    scores_so_far,
-    spread,
-)
+from examples.common import define_finetuning, keep_scores, keep_settings, need_files, run_with_flags, scores_so_far
+from examples.comparisons import difference, over_examples, spread
 from keras_bert_app import FinetunedRun, finetune
 
 # Target task -> (task between pre-training and the target, what finetune reads, the file that is scored).

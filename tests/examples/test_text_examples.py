@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from examples.common import keep_settings, over_examples
+from examples.common import keep_settings
+from examples.comparisons import over_examples
 from examples.domains import domains
 from examples.ernie_entities import ernie_entities, linked_text
 from examples.ernie_entities.entities import graph, mentions, nearer_share, transe
@@ -307,7 +308,11 @@ def test_a_hidden_mention_does_not_stand_again_beside_it():
         return [(symbol, symbol in ("york", "<York>", "hull", "<Hull>")) for symbol in symbols]
 
     again, alone = row("in", "york", "<York>", "or", "york", "<York>"), row("to", "york", "<York>", "yorker")
+    # The row around the second mention of this line begins with the symbol of the first one.
+    cut = row("york", "<York>", *["to"] * 63, "york", "<York>", "at", "hull", "<Hull>", "yorker")
     held_out = [("a", [again, alone, row("to", "york", "<York>", "by", "hull", "<Hull>", "yorker")])]
+    drawn = ernie_entities.drawn_mentions([("b", [cut])], Written(), most=2)
+    assert [symbols[places[0]] for _, symbols, places in drawn] == ["hull"]
     drawn = ernie_entities.drawn_mentions(held_out, Written(), most=2)
     assert sorted((number, list(places), symbols[3]) for number, symbols, places in drawn) == [
         (0, [1, 2], "by"),
