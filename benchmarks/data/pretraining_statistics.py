@@ -1,7 +1,7 @@
 """Compares the distributions of our pre-training examples with those of google-research/bert's create_pretraining_data.
 
 python -m benchmarks.data.pretraining_statistics --corpus_dir=CORPUS \\
-    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python \\
+    --vocab_file=VOCAB --google_python=GOOGLE_ENV/bin/python \\
     --passes=10 --output_file=statistics.json
 
 CORPUS is a directory that prepare_corpus wrote. Both sides read its training documents: our side from the shards,

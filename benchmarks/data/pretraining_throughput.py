@@ -1,7 +1,7 @@
 """Compares our speed from raw text to masked rows of S pieces with that of Hugging Face's and Google's code.
 
 taskset -c 0,1 python -m benchmarks.data.pretraining_throughput --corpus_dir=CORPUS \\
-    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \\
+    --vocab_file=VOCAB --hf_python=HF_ENV/bin/python \\
     --google_python=GOOGLE_ENV/bin/python --output_file=throughput.json
 
 CORPUS is a directory that prepare_corpus wrote. All contenders read documents of CORPUS. They run in turn, round after

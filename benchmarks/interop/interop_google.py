@@ -1,7 +1,7 @@
 """Proves keras_bert_app.interop.google_tf1.google_layout against google-research/bert's own code, in both directions.
 
-python -m benchmarks.interop.interop_google --google_python=oracle-google/bin/python \\
-    --model=../shared/weights/rxnfp-bert_pretrained
+python -m benchmarks.interop.interop_google --google_python=GOOGLE_ENV/bin/python \\
+    --model=RXNFP
 
 The interpreter belongs to an environment with benchmarks/requirements-google.txt. --model is a pre-trained BERT in any
 layout that convert reads. Without --model the weights are random. The benchmark shows:

@@ -1,7 +1,7 @@
 """Proves keras_bert_app.interop.huggingface.huggingface_layout against transformers itself, in both directions.
 
 python -m benchmarks.interop.interop_huggingface --hf_python=HF_ENV/bin/python \\
-    --rxnfp_dir=../shared/weights/rxnfp-bert_pretrained --minilm_dir=MINILM --vocab_dir=../shared/vocabs
+    --rxnfp_dir=RXNFP --minilm_dir=MINILM --vocab_dir=VOCABS
 
 HF_ENV: python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-hf.txt
         (install sentence-transformers too to compare its embeddings)

@@ -1,6 +1,6 @@
 """Proves keras_bert_app.interop.keras_hub.keras_hub_layout against KerasHub itself, in both directions.
 
-python -m benchmarks.interop.interop_keras_hub --model=../shared/weights/rxnfp-bert_pretrained
+python -m benchmarks.interop.interop_keras_hub --model=RXNFP
 
 KerasHub runs in a process that imports nothing of this project. --model is a pre-trained BERT in any layout that
 convert reads. Without --model the weights are random, of three shapes. The benchmark takes each model as a masked LM,

@@ -1,7 +1,7 @@
 """Proves keras_bert_app.interop.model_garden.model_garden_layout against TensorFlow Model Garden's own objects.
 
-python -m benchmarks.interop.interop_model_garden --model_garden_python=oracle-mg/bin/python \\
-    --model=../shared/weights/rxnfp-bert_pretrained
+python -m benchmarks.interop.interop_model_garden --model_garden_python=GARDEN_ENV/bin/python \\
+    --model=RXNFP
 
 The interpreter belongs to an environment with benchmarks/requirements-model-garden.txt. --model is a pre-trained BERT
 in any layout that convert reads. Without --model the weights are random, of three shapes. The benchmark shows for each

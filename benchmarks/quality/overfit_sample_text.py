@@ -1,6 +1,6 @@
 """Runs google-research/bert's smoke test: a tiny model must learn a small text by heart.
 
-python -m benchmarks.quality.overfit_sample_text --input_files=../shared/data/text/sample_text.txt \\
+python -m benchmarks.quality.overfit_sample_text --input_files=sample_text.txt \\
     --workdir=runs/overfit
 
 The benchmark trains config tiny without dropout on the whole text, with new pairs and masks in every epoch. It then

@@ -1,8 +1,8 @@
 """Counts the pieces in which our tokenizer differs from google-research/bert's FullTokenizer. The count should be 0.
 
-python -m benchmarks.tokenizer.tokenizer_exactness --oracle_python=oracle-google/bin/python \\
-    --vocab_files='../shared/vocabs/*.txt' --enwiki_files='ENWIKI/*/wiki_*' --zhwiki_files='ZHWIKI/*/wiki_*' \\
-    --xquad_files='../shared/data/tasks/squad/xquad.*.json'
+python -m benchmarks.tokenizer.tokenizer_exactness --oracle_python=GOOGLE_ENV/bin/python \\
+    --vocab_files='VOCABS/*.txt' --enwiki_files='ENWIKI/*/wiki_*' --zhwiki_files='ZHWIKI/*/wiki_*' \\
+    --xquad_files='TASKS/squad/xquad.*.json'
 
 benchmarks/requirements-google.txt says how to make the oracle's environment. Every part runs cased and uncased with
 each vocabulary. It also runs with the vocabulary `every_character` (tests.random_text.character_vocabulary). Published

@@ -1,6 +1,6 @@
 """Checks that a million random strings, valid and invalid UTF-8, do not crash the tokenizer or make its memory grow.
 
-python -m benchmarks.tokenizer.tokenizer_fuzz --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt
+python -m benchmarks.tokenizer.tokenizer_fuzz --vocab_file=VOCAB
 
 Batches of strings go through tokenize and tokenize_with_offsets in one tf.data pipeline, as in training. The benchmark
 prints the resident memory 20 times, after equal numbers of strings. It passes (exit code 0) if the memory grows by less

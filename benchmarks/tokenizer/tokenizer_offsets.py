@@ -1,6 +1,6 @@
 """Compares the spans of our pieces with those of Hugging Face's tokenizers, where both have the same ids.
 
-python -m benchmarks.tokenizer.tokenizer_offsets --vocab_dir=../shared/vocabs --squad_dir=../shared/data/tasks/squad \\
+python -m benchmarks.tokenizer.tokenizer_offsets --vocab_dir=VOCABS --squad_dir=TASKS/squad \\
     --enwiki_files=ENWIKI --zhwiki_files=ZHWIKI --max_megabytes=5
 
 The benchmark compares tokenize_with_offsets of pipelines.wordpiece.tokenizer with Encoding.offsets of tokenizers, in

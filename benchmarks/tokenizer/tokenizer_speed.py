@@ -1,7 +1,7 @@
 """Times the exact tokenizer beside its peers on the same lines in one run, and compares their ids.
 
 python -m benchmarks.tokenizer.tokenizer_speed --input_files=ENWIKI_DIRECTORY \\
-    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python
+    --vocab_file=VOCAB --google_python=GOOGLE_ENV/bin/python
 
 The contenders run in turn, round after round. A figure is the median of the rounds, and a ratio is the median of the
 rounds' ratios. Files are read before any clock starts. Each contender has the lines in memory in its own form. For the

@@ -1,6 +1,6 @@
 """Search over a million vectors: ours, faiss called directly, and sentence-transformers' semantic_search in one run.
 
-python -m benchmarks.vectors.large_search --sentence_transformers_python=.venv-peers/bin/python
+python -m benchmarks.vectors.large_search --sentence_transformers_python=VECTORS_ENV/bin/python
 
 The vectors are random, around centres of clusters, and have length 1. Vectors of texts may be easier for an index,
 because they vary in fewer directions. Each contender runs in a process of its own, on all cores: first each query

@@ -2,7 +2,7 @@
 
 python -m benchmarks.vectors.sts --data_dir=glue/STS-B --init_checkpoint=MINILM --raw_text=wiki.txt --directory=runs/sts
 python -m benchmarks.vectors.sts --data_dir=glue/STS-B --init_checkpoint=MINILM --rows=supervised,peer \\
-    --peer_python=HF_ENV/bin/python --directory=runs/sts
+    --peer_python=VECTORS_ENV/bin/python --directory=runs/sts
 
 Rows:
 
@@ -13,7 +13,7 @@ Rows:
 - supervised: trained on the pairs of train.tsv by the loss CoSENT
 - matryoshka: the same, also for the first half, quarter and eighth of the numbers
 - peer: the row "supervised" by sentence-transformers' trainer, from the same start, with the same batch size, epochs,
-  rate, warm-up and greatest length. HF_ENV has benchmarks/requirements-vectors.txt
+  rate, warm-up and greatest length. VECTORS_ENV has benchmarks/requirements-vectors.txt
 
 A figure is Spearman's correlation on one half of dev. Nothing is chosen on it: the weights are those of the last step,
 and the other half is not used. One program scores all rows, and reads the folder of the peer. The intervals are 95 % by
