@@ -40,10 +40,10 @@ def main(arguments: list[str]) -> None:
     if _OUTPUT_DIR.value:
         make_ready(_OUTPUT_DIR.value)
     is_own = os.path.realpath(data_dir) == os.path.realpath(run.run.data_dir)
-    has_chosen = _SPLIT.value == "dev" and not _INPUT_FILE.value and is_own
+    has_chosen = _SPLIT.value.startswith("dev") and not _INPUT_FILE.value and is_own
     scores, examples, notes, predicted = run.evaluate(
         path,
-        most=run.run.max_eval_examples if has_chosen else 0,
+        most=run.run.max_eval_examples if has_chosen and _SPLIT.value == "dev" else 0,
         split=None if _INPUT_FILE.value else _SPLIT.value,
         has_chosen=has_chosen,
     )

@@ -231,7 +231,7 @@ class FinetuningConfig(RerankOptions):
     max_eval_examples: int = field(
         0, "Most examples of dev, and of each further dev split and language, from the first one on; 0: all.", minimum=0
     )
-    log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard, at most 10,000.", minimum=1)
     mlm_tuning_steps: int = field(
         0,
         "Steps of masked LM (of the next piece, for a GPT) on the training texts before the task itself (ULMFiT).",

@@ -163,7 +163,7 @@ class TrainingConfig:
     )
     eval_steps: int = field(1000, "Steps between evaluations on held-out documents.", minimum=1)
     max_eval_steps: int = field(0, "Most batches of one evaluation; 0: all.", minimum=0)
-    log_steps: int = field(100, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    log_steps: int = field(100, "Steps between lines of metrics.jsonl and TensorBoard, at most 10,000.", minimum=1)
     profile_steps: int = field(
         0, "Number of steps to trace; writes WORKDIR/profile and prints the ten most costly ops.", minimum=0
     )

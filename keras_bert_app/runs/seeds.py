@@ -51,6 +51,9 @@ def configuration(path: str | os.PathLike) -> dict[str, Any]:
 def sound(workdir: str) -> list[str]:
     """Directories of the best seed and of all other seeds that scored better than the baseline, the best seed first.
 
+    The examples that chose the weights of a seed also decide whether it is better. So the score on the reported
+    examples is that of a choice which they had no part in.
+
     Args:
         workdir: the work directory.
 
@@ -60,7 +63,7 @@ def sound(workdir: str) -> list[str]:
     if not (values := _results(workdir)):
         return [workdir]
     first = best(workdir)
-    others = [_directory(workdir, run) for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
+    others = [_directory(workdir, run) for run in values["runs"] if _is_sound(run, values["degenerate_seeds"])]
     return [first, *(directory for directory in others if directory != first)]
 
 
@@ -81,6 +84,16 @@ def _results(workdir):
         and isinstance(degenerate, list)
     )
     return {**values, "degenerate_seeds": degenerate} if is_ours else {}
+
+
+def _is_sound(run, degenerate):
+    """Whether a seed ended, and scored better than the baseline on the examples that chose its weights."""
+    if "failed" in run:
+        return False
+    baseline = run["best"].get("baseline")
+    if type(baseline) not in (int, float):  # an earlier version of the program wrote the results
+        return run["seed"] not in degenerate
+    return _score(run) > baseline
 
 
 def _is_run(run):

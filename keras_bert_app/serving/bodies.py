@@ -1,6 +1,8 @@
 """Reader of request bodies. It limits the bytes of one body, of all bodies, and of decompression."""
 
+import contextlib
 import zlib
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 
@@ -26,13 +28,14 @@ class Bodies:
     def __init__(self, max_bytes: int):
         self._max_bytes, self._num_bytes = max_bytes, 0
 
-    async def read(self, request: web.Request) -> tuple[bytes, int | None]:
-        """Reads a body without decompressing it.
+    @contextlib.asynccontextmanager
+    async def read(self, request: web.Request) -> AsyncIterator[tuple[bytes, int | None]]:
+        """Reads a body without decompressing it. Its bytes count for the limit of all bodies until the block ends.
 
         Args:
             request: web.Request. A request whose body is not decompressed yet.
 
-        Returns:
+        Yields:
             (body, window for `decompressed`, or None for a body that is not compressed).
 
         Raises:
@@ -54,9 +57,11 @@ class Bodies:
                 if self._num_bytes > _LARGEST_BODIES_AT_ONCE * self._max_bytes:
                     raise RequestError(503, "the bodies of other requests take all memory for bodies; try again later")
                 parts.append(part)
+            body = b"".join(parts)
+            parts.clear()
+            yield body, _WINDOWS[encoding]
         finally:
             self._num_bytes -= size
-        return b"".join(parts), _WINDOWS[encoding]
 
     def _too_large(self):
         return RequestError(413, f"the body is larger than {self._max_bytes:,} bytes (--max_request_bytes)")

@@ -75,12 +75,13 @@ class Predictions:
         version.acquire()
         try:
             request.protocol.enter(BODY)
-            body, window = await self._bodies.read(request)
-            request.protocol.enter(WORK)
-            is_large = len(body) > _LARGE_BODY or window is not None
-            signature, arrays, is_rows, needed = await self._maybe_in_thread(
-                is_large, self._decode, body, window, version.servable
-            )
+            async with self._bodies.read(request) as (body, window):
+                request.protocol.enter(WORK)
+                is_large = len(body) > _LARGE_BODY or window is not None
+                signature, arrays, is_rows, needed = await self._maybe_in_thread(
+                    is_large, self._decode, body, window, version.servable
+                )
+                del body
             return signature, await self._batcher.run(version, signature, arrays, needed), is_rows
         finally:
             version.release()

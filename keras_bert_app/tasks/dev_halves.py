@@ -31,7 +31,8 @@ def split(task: Task, examples: Examples) -> tuple[Examples, Examples]:
     Raises:
         UserError: there is only one example.
     """
-    for keys in (task.family.sources(examples), range(len(examples))):
+    sources = task.family.sources(examples)
+    for keys in (sources, range(len(examples))):
         hashes = {key: hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).digest() for key in set(keys)}
         if len(hashes) > 1:
             break
@@ -45,10 +46,23 @@ def split(task: Task, examples: Examples) -> tuple[Examples, Examples]:
         scored = {key for key, example in zip(keys, examples, strict=True) if task.can_score(example)}
         if len(scored) > 1:
             is_reported |= _halves({key: hashes[key] for key in scored})
-    parts = ([], [])
-    for key, example in zip(keys, examples, strict=True):
-        parts[is_reported[key]].append(example)
-    return examples.of(parts[0]), examples.of(parts[1])
+    halves = []
+    for half in (False, True):
+        numbers = [number for number, key in enumerate(keys) if is_reported[key] == half]
+        halves.append(examples.of(examples[number] for number in numbers))
+        if keys is sources:
+            halves[-1].sources = [keys[number] for number in numbers]
+    return tuple(halves)
+
+
+def sources_of(task: Task, examples: Sequence) -> Sequence:
+    """The source of each example, which an interval draws as a whole.
+
+    Args:
+        task: Task.
+        examples: Examples of a half, which has the sources of the whole, or any others.
+    """
+    return getattr(examples, "sources", None) or task.family.sources(examples)
 
 
 def _halves(hashes):

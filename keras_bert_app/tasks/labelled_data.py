@@ -78,7 +78,7 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     warnings = _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples)
     dev_examples, reported_examples, reported_on = choosing_and_reported(run, task, dev_examples)
     others = {
-        split: _without(task, task.read_split(run.data_dir, split, run), dev_examples).first_of_groups(
+        split: without(task, task.read_split(run.data_dir, split, run), dev_examples).first_of_groups(
             run.max_eval_examples
         )
         for split in task.extra_splits(run.data_dir)
@@ -93,8 +93,9 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train.notes.append(f"drawn from {len(all_examples):,} by --seed={run.seed}")
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
     reported = featurized(reported_examples)
-    if num_seen := dev_halves.seen(task, reported_examples, train_examples):
-        reported.notes.append(f"{num_seen:,} of the examples are training examples, too")
+    for others_of_run, use in ((train_examples, "are training examples"), (dev_examples, "chose the weights")):
+        if num_seen := dev_halves.seen(task, reported_examples, others_of_run):
+            reported.notes.append(f"{num_seen:,} of the examples {use}, too")
     return Data(
         task,
         labels,
@@ -145,7 +146,7 @@ def _check_scores(task, run, examples, half):
     ranking_scores.check(examples, f"{path}, {half}" if half else path, advice)
 
 
-def _without(task, examples, chosen):
+def without(task: Task, examples: Examples, chosen: Examples) -> Examples:
     """The examples whose sources do not occur among the examples that chose the weights."""
     known = set(task.family.sources(chosen))
     sources = task.family.sources(examples)
@@ -220,6 +221,10 @@ def _check_not_scored(run, task, examples):
             scored_examples = _scored_examples(run, task, split)
             for source, example in zip(task.family.sources(scored_examples), scored_examples, strict=True):
                 scored.setdefault(source, (split, example.place))
+    if examples and run.test_file:
+        test = task.read_file(run.test_file, run, split="test")
+        for source, example in zip(task.family.sources(test), test, strict=True):
+            scored.setdefault(source, ("test", example.place))
     sources = task.family.sources(examples)
     shared = [
         (source, example) for source, example in zip(sources, examples, strict=True) if source in scored and source

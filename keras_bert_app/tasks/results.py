@@ -13,7 +13,7 @@ from keras_bert_app.drawing import finetuning_pictures, fonts
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
-from keras_bert_app.tasks import intervals, result_lines
+from keras_bert_app.tasks import dev_halves, intervals, result_lines
 from keras_bert_app.training import reporting
 from pipelines import storage
 
@@ -82,7 +82,7 @@ def write(
         dict:
             task, metric, seed, num_train_steps, train_seconds.
             num_evaluations, dev_examples: numbers of evaluations and of examples that choose the weights.
-            last, best: step and score of the last and of the best evaluation.
+            last, best: step and score of the last and of the best evaluation; best has the baseline's score, too.
             average: steps and score of the mean of checkpoints; best has mean_of_steps if this mean is the best.
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
@@ -168,7 +168,10 @@ def _chosen(data, scorer, manifest):
     last_step = max(scores)
     # The best weights may be the mean of an earlier end of the run, so their own manifest has the score.
     score = reporting.as_written(manifest["figures"][f"eval_{data.task.metrics[0]}"])
-    best = {"step": manifest["step"], "score": score}
+    task, examples = data.task, data.dev_examples
+    _, trivial = (task.baseline or task.family.baseline)(task, data.train_examples, examples, data.labels)
+    baseline = _rounded(task.family.score(task, examples, trivial, data.labels))[task.metrics[0]]
+    best = {"step": manifest["step"], "score": score, "baseline": baseline}
     if "mean_of_steps" in manifest:
         best["mean_of_steps"] = manifest["mean_of_steps"]
     return {
@@ -193,7 +196,7 @@ def _reported(data, predictions):
     comparison = intervals.compared(
         family.measure(task, examples, predictions, labels),
         family.measure(task, examples, trivial, labels),
-        family.sources(examples),
+        dev_halves.sources_of(task, examples),
     )
     signatures = {name: text for name, text in family.signatures(examples).items() if name in task.metrics}
     scores, trivial_scores = (_rounded(family.score(task, examples, each, labels)) for each in (predictions, trivial))

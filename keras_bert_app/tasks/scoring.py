@@ -14,7 +14,7 @@ from keras_bert_app.modeling.task_models import head_of, make_task_model
 from keras_bert_app.runs import checkpoints, seeds, threads
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predicting, registry, results
+from keras_bert_app.tasks import batches, dev_halves, intervals, labelled_data, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
@@ -119,14 +119,18 @@ class FinetunedRun:
             path: str or os.PathLike. A file or a glob pattern.
             most: int. Number of examples to score, from the first one on; 0 for all.
             split: str or None. The split whose part of the file is scored; None for the whole file.
-            has_chosen: bool. Whether the run chose its weights by this file. If one half of the file chose them, the
-                method scores only the other half.
+            has_chosen: bool. Whether the file is a dev file of the run. If one half of dev chose the weights, the
+                method scores only the other half. Of a further dev split it leaves out the examples that chose them.
 
         Returns:
             (dict metric -> score, examples, notes, predictions).
         """
         examples, notes = self.task.read_file(os.fspath(path), self.run, most=most, split=split), []
-        if has_chosen and self.run.test_file:
+        if has_chosen and split not in (None, "dev"):
+            everything, examples = examples, labelled_data.without(self.task, examples, self._choosing_examples())
+            notes = [f"{len(everything) - len(examples):,} further ones chose the weights"]
+            examples = examples.first_of_groups(self.run.max_eval_examples)
+        elif has_chosen and self.run.test_file:
             notes = ["these examples chose the weights; results.json has the score of --test_file"]
         elif has_chosen:
             chosen, examples = dev_halves.split(self.task, examples)
@@ -134,6 +138,11 @@ class FinetunedRun:
         predictions, more_notes = self.predictions(examples, has_labels=True)
         scores = self.task.family.score(self.task, examples, predictions, self.labels)
         return scores, examples, [*notes, *more_notes], predictions
+
+    def _choosing_examples(self):
+        """The examples of dev that chose the weights."""
+        dev = self.task.read_split(self.run.data_dir, "dev", self.run, most=self.run.max_eval_examples)
+        return dev if self.run.test_file else dev_halves.split(self.task, dev)[0]
 
     def interval(self, examples: list, predictions: list[dict]) -> tuple[float, float]:
         """The 95 % interval of the task's first metric.
@@ -144,7 +153,7 @@ class FinetunedRun:
         """
         family = self.task.family
         measure = family.measure(self.task, examples, predictions, self.labels)
-        return intervals.interval(measure, family.sources(examples))
+        return intervals.interval(measure, dev_halves.sources_of(self.task, examples))
 
     def predict(self, path: str | os.PathLike, output_dir: str | os.PathLike) -> tuple[int, list[str], list[str]]:
         """Answers a file.
@@ -242,7 +251,14 @@ class Ensemble(FinetunedRun):
             checkpoints.restore(best_weights(directory), self.model)
             if self.stream:
                 print(f"{directory} answers", file=self.stream, flush=True)
-        return super().unit_logits(features)
+        return self._in_units_of(directory, super().unit_logits(features))
+
+    def _in_units_of(self, directory, logits):
+        """Numbers of the model in the units of another seed, whose training examples may have been other ones."""
+        own, other = self.model.head, head_of(ExistingRun.read(directory).note("head"))
+        if (own.scale, own.offset) == (other.scale, other.offset):
+            return logits
+        return (np.asarray(logits) - own.offset) / own.scale * other.scale + other.offset
 
 
 def _mean(logits):

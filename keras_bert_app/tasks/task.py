@@ -106,13 +106,15 @@ class Examples(list):
     Attributes:
         left_out: dict. Maps a description of skipped rows, such as "rows without a gold label", to their number.
         remarks: list of str. Lines for the log about how the files were read.
+        sources: list or None. The source of each example, if the examples are a part that was divided by these
+            sources. A few documents would otherwise look like single sentences.
     """
 
     def __init__(
         self, examples: Iterable[Any] = (), left_out: dict[str, int] | None = None, remarks: Iterable[str] = ()
     ):
         super().__init__(examples)
-        self.left_out, self.remarks = dict(left_out or {}), list(remarks)
+        self.left_out, self.remarks, self.sources = dict(left_out or {}), list(remarks), None
 
     def of(self, examples: Iterable[Any]) -> "Examples":
         """Makes Examples from other examples of the same files, with the same left_out and remarks."""

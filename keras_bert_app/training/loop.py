@@ -23,6 +23,7 @@ from keras_bert_app.training.window import Window
 _LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has only 30 seconds to finish the call and save
 # The loop prints the outlook after this many steps or this many seconds of steps, whichever comes first.
 _STEPS_BEFORE_OUTLOOK, _SECONDS_BEFORE_OUTLOOK = 10, 20.0
+_MOST_UNLOGGED_STEPS = 10_000  # a checkpoint has the figures of each step since the last line of the log
 
 
 @dataclasses.dataclass
@@ -228,7 +229,7 @@ class _Loop:
         self.window.add(rows, mask, waited, *self.compiled)
         seconds_left = self._seconds_left()
         self.training.reporter.live(self.step, self.window.recent, seconds_left)
-        if self._is_due(self.run.log_steps):
+        if self._is_due(min(self.run.log_steps, _MOST_UNLOGGED_STEPS)):
             figures = self.window.close()
             norms = self.norms_call(rows[-1, self.columns["learning_rate"]], self.step)
             clock = {"seconds": self.pace.seconds(), "memory_mb": reporting.memory_mb()}

@@ -82,21 +82,30 @@ class Request:
         await self.end.wait()
 
 
-def test_the_bodies_of_all_requests_share_a_limit_and_a_finished_body_gives_its_share_back():
+def test_the_bodies_of_all_requests_share_a_limit_until_each_is_decoded():
     async def case():
-        bodies = Bodies(max_bytes=10)
-        waiting = [Request([b"12345", b"12345"]) for _ in range(16)]
-        reading = [asyncio.ensure_future(bodies.read(request)) for request in waiting]
+        bodies, decoded = Bodies(max_bytes=10), asyncio.Event()
+
+        async def read(request):
+            async with bodies.read(request) as body:
+                await decoded.wait()
+                return body
+
+        arriving = [Request([b"12345", b"12345"]) for _ in range(15)]
+        arrived = Request([b"12345", b"12345"])
+        arrived.end.set()
+        reading = [asyncio.ensure_future(read(request)) for request in (*arriving, arrived)]
         await asyncio.sleep(0)
-        with pytest.raises(RequestError, match="take all memory") as raised:
-            await bodies.read(Request([b"1"]))
-        assert raised.value.status == 503
-        waiting[0].end.set()
-        assert await reading[0] == (b"1234512345", None)
-        last = Request([b"1"])
-        last.end.set()
-        assert await bodies.read(last) == (b"1", None)
-        for task in reading[1:]:
+        for last in (Request([b"1"]), Request([b"1"])):
+            last.end.set()
+            if not decoded.is_set():
+                with pytest.raises(RequestError, match="take all memory") as raised:
+                    await read(last)
+                assert raised.value.status == 503
+                decoded.set()
+                assert await reading[-1] == (b"1234512345", None)
+        assert await read(last) == (b"1", None)
+        for task in reading[:-1]:
             task.cancel()
 
     asyncio.run(case())

@@ -58,6 +58,11 @@ def test_sentences_of_one_document_stay_together_wherever_the_files_lie(tmp_path
         )
         examples = task.read_file(str(path), run_config(str(path.parent)))
         halves_by_folder.append([[example.words[0] for example in half] for half in dev_halves.split(task, examples)])
+        # A half has fewer documents than the file. They are its sources all the same.
+        sources = [dev_halves.sources_of(task, half) for half in dev_halves.split(task, examples)]
+        assert [len(set(half)) for half in sources] == [len(half) // 3 for half in sources] and len(
+            set(sources[1])
+        ) < 20
     assert halves_by_folder[0] == halves_by_folder[1]
     assert all(count == 3 for half in halves_by_folder[0] for count in collections.Counter(half).values())
 
@@ -105,7 +110,7 @@ def test_a_test_file_is_scored_once_and_all_of_dev_chooses(table_dir, tmp_path):
     figures, output = run_on(tmp_path / "run", table_dir, test_file=path, num_train_steps=2, eval_steps=1)
     assert figures["reported"]["on"] == path and figures["reported"]["examples"] == 23
     assert figures["dev_examples"] == 37 and figures["num_evaluations"] == 2
-    assert f"{path}: 23 examples" in output
+    assert f"{path}: 23 examples" in output and "chose the weights, too" not in output
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert sum("eval_accuracy" in row for row in rows) == 2
 
@@ -113,6 +118,8 @@ def test_a_test_file_is_scored_once_and_all_of_dev_chooses(table_dir, tmp_path):
 def test_reported_examples_that_are_training_examples_are_counted(table_dir, tmp_path):
     _, output = run_on(tmp_path / "run", table_dir, test_file=f"{table_dir}/train.tsv", num_train_steps=1)
     assert "; 92 of the examples are training examples, too" in output
+    _, output = run_on(tmp_path / "dev", table_dir, test_file=f"{table_dir}/dev.tsv", num_train_steps=1)
+    assert "; 37 of the examples chose the weights, too" in output
 
 
 def test_a_missing_test_file_is_named_before_anything_is_trained(table_dir, tmp_path):

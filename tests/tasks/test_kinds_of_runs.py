@@ -16,9 +16,9 @@ from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import registry, transfer
 from keras_bert_app.tasks.labelled_data import load_data
-from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.tasks.scoring import Ensemble, FinetunedRun
 from pipelines.wordpiece.tokenizer import BertTokenizer
-from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, SETTINGS, VOCABULARY, run_on
+from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, SETTINGS, VOCABULARY, launched, run_on
 from tests.tasks.texts import written
 
 _MNLI = ("index", "sentence1", "sentence2", "gold_label")
@@ -51,8 +51,14 @@ def nli_dir(tmp_path):
 
 
 def test_additional_dev_files_are_scored_with_the_best_weights(nli_dir, tmp_path):
+    matched = (nli_dir / "dev_matched.tsv").read_text(encoding="utf-8").splitlines(keepends=True)[1:]
+    with open(nli_dir / "dev_mismatched.tsv", "a", encoding="utf-8") as file:
+        file.writelines(matched)  # half of these choose the weights
     figures, output = run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
-    (scores, *_) = FinetunedRun(str(tmp_path / "run")).evaluate(str(nli_dir / "dev_mismatched.tsv"))
+    path = str(nli_dir / "dev_mismatched.tsv")
+    scores, examples, notes, _ = FinetunedRun(str(tmp_path / "run")).evaluate(path, 0, "dev_mismatched", True)
+    assert len(examples) == 13 + figures["reported"]["examples"]
+    assert notes[0] == f"{figures['dev_examples']} further ones chose the weights"
     assert figures["dev_mismatched"] == pytest.approx(scores, abs=1e-6)
     assert f"dev_mismatched: accuracy {scores['accuracy']:.4f}" in output
 
@@ -141,6 +147,20 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
         ours, trivial = (figures[name]["metrics"]["negative_rmse"] for name in ("reported", "baseline"))
         assert ours > 0.9 * trivial < -500
         _check_units(str(tmp_path / "run"))
+
+
+def test_seeds_with_other_units_answer_together_in_numbers(tmp_path):
+    for name, count, seed in (("train", 97, 6), ("dev", 31, 7)):
+        rows = [(text, 7000 + 250 * len(text.split()) ** 2) for text in texts_of(count, seed)]
+        written(tmp_path, f"{name}.tsv", table(("text", "label"), rows))
+    wanted = {"task": "regression", "data_dir": str(tmp_path), "num_train_steps": 1, "max_train_examples": 9}
+    launched(tmp_path / "run", wanted, num_seeds=2, start=(None, False, CONFIG, VOCABULARY))
+    together = Ensemble([str(path) for path in sorted((tmp_path / "run").glob("seed-*"))])
+    examples = together.task.read_split(str(tmp_path), "dev", together.run)
+    alone = [FinetunedRun(directory) for directory in together.directories]
+    assert alone[0].model.head.offset != alone[1].model.head.offset
+    expected = np.mean([run.logits(examples) for run in alone], axis=0)
+    np.testing.assert_allclose(together.logits(examples), expected, rtol=1e-5)
 
 
 def _check_units(workdir):

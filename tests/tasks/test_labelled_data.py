@@ -38,6 +38,17 @@ def test_texts_that_are_scored_too_are_refused_whatever_their_file_is_called(tmp
     )
 
 
+def test_texts_of_the_test_file_are_refused(tmp_path):
+    for name, text in (
+        ("train.tsv", TRAIN),
+        ("dev.tsv", "text\tlabel\ni j\tx\nj i\tx\n"),
+        ("a.tsv", "text\tlabel\nm n\tx\n"),
+    ):
+        written(tmp_path, name, text)
+    with pytest.raises(UserError, match="1 of 1 texts are scored, too; .* the same text as .*a.tsv:2 of test;"):
+        load(tmp_path, "text\nm n\n", test_file=str(tmp_path / "a.tsv"))
+
+
 def test_texts_that_are_held_out_of_the_training_are_scored_too(tmp_path):
     written(tmp_path, "train.tsv", "text\tlabel\n" + "".join(f"a {n}\t{'xy'[n % 2]}\n" for n in range(20)))
     with pytest.raises(UserError, match="--unlabelled_files: 2 of 20 texts are scored, too; the first is .* of dev;"):

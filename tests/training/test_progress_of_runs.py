@@ -124,6 +124,15 @@ def test_tokens_a_second_leave_out_the_steps_that_compile(timed_steps, make_work
     assert 100 < first < 232 and 100 < second < 232
 
 
+def test_a_checkpoint_never_has_the_figures_of_many_unlogged_steps(
+    timed_steps, make_workdir, training_shards, monkeypatch
+):
+    monkeypatch.setattr(loop, "_MOST_UNLOGGED_STEPS", 4)
+    workdir = make_workdir("rare", CONFIG, dataclasses.replace(RUN, num_train_steps=10, log_steps=10**6))
+    train(workdir, training_shards)
+    assert [row["step"] for row in rows_of(workdir) if "loss" in row] == [6, 9, 10]  # calls of 3 steps
+
+
 def test_a_window_whose_steps_all_compiled_has_no_speed():
     sums = window.Window(PretrainingObjective())
     row = np.ones([1, len(steps.columns(PretrainingObjective()))])

@@ -289,7 +289,11 @@ def write_predictions(
     all_pairs = zip(examples, predictions, strict=True)
     for path, pairs in itertools.groupby(all_pairs, key=lambda pair: pair[0].path):
         pairs = list(pairs)
-        tags = (tag for _, prediction in pairs for tag in prediction["tags"])
+        tags = {
+            line: tag
+            for example, prediction in pairs
+            for line, tag in zip(example.lines, prediction["tags"], strict=True)
+        }
         conll.write_tagged(directory, path, tags, pairs[0][0].tag_column)
 
 

@@ -50,7 +50,8 @@ def _ranks(examples, vectors):
             row[list(others)] = -np.inf
             negatives = [place for place in range(2, len(texts)) if texts[place].strip()]
             of_negatives = _products(vectors[number][:1], vectors[number][negatives])[0] if negatives else []
-            rank = 1 + int((row >= cosine).sum()) + int((np.asarray(of_negatives) >= cosine).sum())
+            # Vectors that are not numbers are never nearer than others.
+            rank = 1 + int((~(row < cosine)).sum()) + int((~(np.asarray(of_negatives) < cosine)).sum())
             found.append({"rank": rank, "cosine": float(cosine)})
     return found
 

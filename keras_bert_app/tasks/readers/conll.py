@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
@@ -113,19 +113,19 @@ def read_sentences(
     return sentences
 
 
-def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int) -> None:
+def write_tagged(directory: str, path: str, tags: Mapping[int, str], tag_column: int) -> None:
     """Writes the lines of a file with predicted tags, or appends them to the lines of an earlier file.
 
     Plain columns go to predictions.txt, which conlleval reads: the line of each word with the predicted tag as an
     additional last column, and all other lines without a change. -DOCSTART- lines are filled up to the same number of
     columns. conlleval compares the last two columns. If the right tags are not in the last column, the function
     repeats them before the predicted tags. CoNLL-U goes to predictions.conllu, with the predicted tags in the column
-    tag_column.
+    tag_column. Sentences without predicted tags are left out.
 
     Args:
         directory: str. The directory for the predictions.
         path: str. The file that was tagged.
-        tags: iterator over the tags of the file's words. The new file ends with the last tag.
+        tags: dict. Line number of a word -> its tag.
         tag_column: int. Number of the column of tags, from 0.
     """
     is_conllu = _is_conllu(path)
@@ -136,20 +136,42 @@ def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int
     with open(name, "a", encoding="utf-8", newline="\n") as file:
         if file.tell():
             file.write("\n")  # the last sentence of the previous file may end without a blank line
-        for _, line, kind, fields in _lines(path):
-            if kind == _WORD:
-                tag = next(tags, None)
-                if tag is None:
-                    break
-                if is_conllu:
-                    line = separator.join([*fields[:tag_column], tag, *fields[tag_column + 1 :]])
-                else:
-                    line = separator.join([line.rstrip(" "), *([fields[tag_column]] if repeats else []), tag])
-            elif kind == _DOCUMENT and not is_conllu:
-                given = line.split()
-                fill = ["-X-"] * (number_of_columns - len(given) - 1) + ["O"] * (number_of_columns > len(given))
-                line = separator.join([*given[:number_of_columns], *fill, *(["O"] if repeats else []), "O"])
-            file.write(line + "\n")
+        for lines in _tagged_sentences(path, tags):
+            for number, line, kind, fields in lines:
+                if kind == _WORD and number not in tags:
+                    continue
+                if kind == _WORD and is_conllu:
+                    line = separator.join([*fields[:tag_column], tags[number], *fields[tag_column + 1 :]])
+                elif kind == _WORD:
+                    right = [fields[tag_column]] if repeats else []
+                    line = separator.join([line.rstrip(" "), *right, tags[number]])
+                elif kind == _DOCUMENT and not is_conllu:
+                    given = line.split()
+                    fill = ["-X-"] * (number_of_columns - len(given) - 1) + ["O"] * (number_of_columns > len(given))
+                    line = separator.join([*given[:number_of_columns], *fill, *(["O"] if repeats else []), "O"])
+                file.write(line + "\n")
+
+
+def _tagged_sentences(path, tags):
+    """Yields the lines of each sentence with tags, as _lines does, beside the lines that belong to no sentence.
+
+    A sentence without tags leaves only the line that begins its document.
+    """
+    document, lines, has_words, is_tagged, was_tagged = [], [], False, False, True
+    for entry in _lines(path):
+        number, _, kind, _ = entry
+        lines.append(entry)
+        document = [] if kind == _DOCUMENT else document
+        has_words, is_tagged = has_words or kind == _WORD, is_tagged or number in tags
+        if kind == _BLANK and has_words:
+            if is_tagged:
+                yield [*document, *lines]
+                document = []
+            else:
+                document = [each for each in lines if each[2] == _DOCUMENT][-1:] or document
+            lines, was_tagged, has_words, is_tagged = [], is_tagged, False, False
+    if is_tagged or was_tagged and not has_words:
+        yield [*document, *lines]
 
 
 def _is_prose(fields, word_column):

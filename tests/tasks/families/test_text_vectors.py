@@ -184,6 +184,8 @@ def test_ranks_leave_out_other_own_texts_of_the_same_text():
     found = vector_answers.predictions(examples, vectors, "mrr")
     assert [prediction["rank"] for prediction in found] == [3, 2, 3]
     assert vector_answers.SCORES["mrr"](examples, found) == pytest.approx((1 / 3 + 1 / 2 + 1 / 3) / 3)
+    broken = [np.full_like(rows, np.nan) for rows in vectors]
+    assert min(prediction["rank"] for prediction in vector_answers.predictions(examples, broken, "mrr")) > 2
     labelled = [Example("", ("a",), label, "") for label in "xyx"]
     found = vector_answers.predictions(labelled, [row[:1] for row in vectors], "nearest_label")
     assert [prediction["label"] for prediction in found] == ["y", "x", "x"]

@@ -204,6 +204,23 @@ BRUSSELS NNP B-NP B-LOC B-LOC
     )
 
 
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([1], "-DOCSTART- -X- -X- O O\nPeter NNP B-NP B-PER B-PER\nBlackburn NNP I-NP I-PER B-PER\n\n"),
+        ([2], "-DOCSTART- -X- -X- O O\n\nBRUSSELS NNP B-NP B-LOC B-PER\n"),
+        (
+            [0, 2],
+            "-DOCSTART- -X- -X- O O\n\nEU NNP B-NP B-ORG B-PER\nrejects VBZ B-VP O B-PER\n\n"
+            "-DOCSTART- -X- -X- O O\n\nBRUSSELS NNP B-NP B-LOC B-PER\n",
+        ),
+    ],
+)
+def test_sentences_that_were_not_scored_are_left_out_of_the_predictions(write, tmp_path, numbers, expected):
+    sentences = read(write(CONLL_2003))
+    assert written(tmp_path, [sentences[number] for number in numbers], itertools.repeat("B-PER"))[1] == expected
+
+
 def test_right_tags_from_an_inner_column_are_repeated_before_the_predicted_tags(write, tmp_path):
     examples = read(write(CONLL_2003), "pos", label_column="2")
     _, text = written(tmp_path, examples, ["B-NP", "O", "B-NP", "I-NP", "O"], "pos")
