@@ -50,6 +50,15 @@ def failed_check(error: Exception) -> str:
     return match[1].replace("] [", " ") if match and type(error).__name__ == "InvalidArgumentError" else ""
 
 
+def first_line(error: Exception) -> str:
+    """Returns the first line of another library's error, at most 200 characters, or the name of its class.
+
+    Args:
+        error: Exception.
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns a hint for an unknown name.
 

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = [
     # the standard library only
     {
-        "pipelines": "channels choices data_error plurals ragged storage",
+        "pipelines": "channels choices data_error plurals processors ragged storage",
         "keras_bert_app": "errors files",
         "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": (

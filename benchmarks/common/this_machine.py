@@ -5,6 +5,8 @@ import os
 import platform
 from collections.abc import Iterable
 
+from pipelines.processors import num_cores
+
 _CPU_CLASSES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx")
 _CPUINFO = "/proc/cpuinfo"
 _MULTIPLY_BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}  # "bf16" is the name on Arm
@@ -23,7 +25,7 @@ def machine(packages: Iterable[str]) -> dict:
 
     flags = _cpu_flags()
     return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": num_cores(),
         "cpu": " ".join([platform.machine(), *itertools.islice((c for c in _CPU_CLASSES if c in flags), 1)]),
         "python": platform.python_version(),
         **{package: metadata.version(package) for package in packages},

@@ -7,7 +7,6 @@ before it chooses the checkpoint.
 """
 
 import importlib.util
-import json
 import os
 import pathlib
 import sys
@@ -15,7 +14,8 @@ import sys
 import numpy as np
 from absl import flags
 
-from examples.common import keep_settings, likeliest, run, run_with_flags
+from examples.common import keep_scores, keep_settings, likeliest, run, run_with_flags
+from examples.comparisons import over_examples, spread
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
 
@@ -140,17 +140,14 @@ def report(directory, scores, chosen):
     print("\n| test | all films: HR@10 | nDCG@10 | films not rated yet: HR@10 | nDCG@10 |\n|---|---|---|---|---|")
     results = {name: np.mean(runs, axis=1).tolist() for name, runs in scores.items()}
     for name, runs in results.items():
-        columns = zip(*runs, strict=True)
-        cells = [f"{np.mean(column):.4f} ({min(column):.4f} to {max(column):.4f})" for column in columns]
+        cells = [spread(column) for column in zip(*runs, strict=True)]
         print(f"| {name} | {' | '.join(cells)} |")
     gains = np.mean(scores["BERT4Rec here"], axis=0) - scores["Markov chain"][0]  # [users, 4]
-    draws = np.random.default_rng(0).integers(0, len(gains), (1000, len(gains)))
-    low, high = np.percentile(gains[draws].mean(axis=1), [2.5, 97.5], axis=0)
+    low, high = over_examples(scores["BERT4Rec here"], scores["Markov chain"])
     cells = [f"{m:+.4f} ({a:+.4f} to {b:+.4f})" for m, a, b in zip(gains.mean(axis=0), low, high, strict=True)]
     print(f"| difference to the Markov chain, 95 % interval over users | {' | '.join(cells)} |")
     print(f"checkpoints chosen by the film before the last one: {', '.join(chosen)}")
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({**results, "gain": cells, "chosen": chosen}, file, indent=1)
+    keep_scores(f"{directory}/results.json", {**results, "gain": cells, "chosen": chosen})
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ from pipelines import BertTokenizer
 
 _LENGTH = 64  # pieces of a row; pre-training knows no further positions
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
-# Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
 UNTRAINED = "random weights"  # one step, whose learning rate is 0
+# Exponent of the sampling of the two languages: 1 takes them by their size, 0.5 makes the smaller one more frequent.
 KINDS = {
     UNTRAINED: 1.0,
     "English only": None,

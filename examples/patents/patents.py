@@ -7,7 +7,6 @@ topics stand in for the classes of patents.
 """
 
 import csv
-import json
 import pathlib
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from examples.common import define_finetuning, keep_settings, run_with_flags
+from examples.common import define_finetuning, keep_scores, keep_settings, run_with_flags
 from examples.comparisons import over_examples, spread
 from keras_bert_app import FinetunedRun, finetune
 
@@ -51,8 +50,7 @@ def main(directory, data_dir, init_checkpoint, num_seeds=3, **settings):
         for name, members in levels.items()
     }
     results["recall of 3, by training documents"] = by_frequency(scores, is_of_train, is_of_test)
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
+    keep_scores(f"{directory}/results.json", results)
     write_classes(f"{directory}/classes.csv", topics, scores, is_of_train, is_of_test)
     print("\n".join(tables(results)))
 

@@ -8,7 +8,6 @@ together.
 """
 
 import collections
-import json
 import os
 import random
 
@@ -17,7 +16,7 @@ import numpy as np
 from absl import flags
 from sklearn.cluster import KMeans
 
-from examples.common import keep_settings, likeliest, run, run_with_flags
+from examples.common import keep_scores, keep_settings, likeliest, run, run_with_flags
 from examples.video.clips import FRAMES, SIDE, two_parts
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -178,8 +177,7 @@ def report(directory, scores):
         cells = [f"{np.mean(c):.3f} ({min(c):.3f} to {max(c):.3f})" if None not in c else "" for c in columns]
         print(f"| {name} | {' | '.join(cells)} |")
     print(f"different videos that were written for {captions[0]} captions: {', '.join(map(str, count))}")
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({"scores": scores, "different videos written": count}, file, indent=1)
+    keep_scores(f"{directory}/results.json", {"scores": scores, "different videos written": count})
 
 
 def draw_generated(path, model, tokenizer, captions, videos, centers, num_clips=4):

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.stats
 from absl import flags
 
-from examples.common import keep_settings, likeliest, run, run_with_flags
+from examples.common import keep_scores, keep_settings, likeliest, run, run_with_flags
 from examples.visits.patients import simulated
 from keras_bert_app import load_pretrained
 from pipelines import BertTokenizer
@@ -177,8 +177,7 @@ def report(directory, scores):
         of_seeds = [f"({low:+.3f} to {high:+.3f})" for low, high in zip(*interval, strict=True)]
         print(f"| the same, 95 % interval over seeds | {' | '.join(of_seeds)} |")
     results = {name: np.nanmean(runs, axis=1).tolist() for name, runs in scores.items()}
-    with open(f"{directory}/results.json", "w", encoding="utf-8") as file:
-        json.dump({**results, "gain": cells}, file, indent=1)
+    keep_scores(f"{directory}/results.json", {**results, "gain": cells})
 
 
 if __name__ == "__main__":

@@ -39,8 +39,9 @@ _SUSPICIOUS_SHARE = 0.25
 
 def main(arguments: list[str]) -> None:
     (vocab_file,) = app.required("vocab_file")
-    if _OUTPUT_DIR.value and not _INPUT_FILES.value:
-        raise UserError("--output_dir is for the report on a text; name the text with --input_files")
+    for name in () if _INPUT_FILES.value else ("output_dir", "input_format", "text_field", "num_longest_splits"):
+        if flags.FLAGS[name].present:
+            raise UserError(f"--{name} is for the report on a text; name the text with --input_files")
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value) if _INPUT_FILES.value else []
     check_file(vocab_file)
     if _OUTPUT_DIR.value:

@@ -12,6 +12,7 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import answer_flags, app, written_places
+from keras_bert_app.errors import UserError
 from pipelines.plurals import counted
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
@@ -27,6 +28,9 @@ _given = answer_flags.define()
 
 def main(arguments: list[str]) -> None:
     (workdir,) = app.required("workdir")
+    for name in ("split", "data_dir") if _INPUT_FILE.value else ():
+        if flags.FLAGS[name].present:
+            raise UserError(f"--{name}={flags.FLAGS[name].value}: has no meaning with --input_file; leave it out")
     if _OUTPUT_DIR.value:
         answer_flags.check_new_answers(_OUTPUT_DIR.value)
     with app.quiet_start():

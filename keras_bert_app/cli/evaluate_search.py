@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
     from keras_bert_app.vectors.compact_vectors import kinds_of
 
     if _BASELINE.value and os.path.realpath(_BASELINE.value) == os.path.realpath(saved_model):
-        raise UserError(f"--baseline={saved_model}: is also --saved_model; give another model, or leave it out")
+        raise UserError(f"--baseline={_BASELINE.value}: is also --saved_model; give another model, or leave it out")
     ranking_paths = ranking_files.named(_RANKINGS.value)
     models = {path: _smaller_types(path, saved_model) for path in (_BASELINE.value, saved_model) if path}
     kinds = [_kind(path, kind) for path, dtypes in models.items() for kind in kinds_of(dtypes)]

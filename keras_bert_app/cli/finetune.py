@@ -22,7 +22,7 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, config_flags, flag_groups, written_places
 from keras_bert_app.config.bert_config import SIZES, TRANSFORMER_SIZES
-from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.finetuning_config import PATHS, PATHS_OR_HANDLES, FinetuningConfig
 from keras_bert_app.interop.hub import is_handle
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
@@ -52,7 +52,7 @@ _VOCAB_FILE = flags.DEFINE_string(
 # --max_eval_examples limits an evaluation here, so --max_eval_steps has no meaning.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
-    is_path=("data_dir", "test_file", "unlabelled_files", "init_vectors"),
+    is_path=PATHS,
 )
 
 
@@ -65,7 +65,7 @@ def main(arguments):
         return
     (workdir,) = app.required("workdir")
     wanted = _given_for_run()
-    for name in ("init_checkpoint", "teacher"):
+    for name in PATHS_OR_HANDLES:
         if wanted.get(name) and not is_handle(wanted[name]):
             wanted[name] = config_flags.absolute(wanted[name])
     FinetuningConfig(**wanted)  # reports a bad value before anything is read

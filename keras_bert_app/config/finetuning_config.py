@@ -18,6 +18,9 @@ UNKNOWN_VECTORS = ("random", "unk", "shape", "characters")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents with several rows for a long text
 _MOST_STEPS_UNSAVED = 1000  # save_checkpoints_steps of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
+# Fields with paths of this machine. A run keeps absolute paths, so that it can be resumed from another folder.
+PATHS = ("data_dir", "test_file", "unlabelled_files", "init_vectors", "target_vocab_file")
+PATHS_OR_HANDLES = ("init_checkpoint", "teacher")
 HEADERS = ("auto", "yes", "no")
 
 # The four letters of a scheme mark an entity's first word, inner words and last word, and an entity of one word.

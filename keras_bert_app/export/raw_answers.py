@@ -11,6 +11,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
 from keras_bert_app.runs import threads
 from keras_bert_app.terminal import text_columns
+from pipelines import processors
 
 BATCH_SIZE = 32
 _LABELS_SHOWN = 5
@@ -62,7 +63,7 @@ def answers(serve: Callable, rows: Iterable[Mapping]) -> Iterator[tuple[Mapping,
     Yields:
         (the example, its answer as a dict that JSON can hold).
     """
-    num_calls = threads.num_cores() if _writes_texts(serve) and not tf.config.list_physical_devices("GPU") else 1
+    num_calls = processors.num_cores() if _writes_texts(serve) and not tf.config.list_physical_devices("GPU") else 1
     size = threads.rows_of_call(BATCH_SIZE, BATCH_SIZE, num_calls)
     for batch, found in threads.in_order(
         lambda batch: (batch, list(_answer_batch(serve, batch))), _batches(rows, size), num_calls

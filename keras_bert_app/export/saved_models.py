@@ -22,7 +22,7 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which raw-t
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, first_line
 from keras_bert_app.export.model_card import card
 from keras_bert_app.files import read_json
 from keras_bert_app.serving import saved_model_files
@@ -330,7 +330,7 @@ def load(path: str | os.PathLike):
     try:
         loaded = tf.saved_model.load(saved_model_files.literal(directory, links))
     except Exception as error:  # A damaged SavedModel can raise any error in TensorFlow.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise UserError(f"{directory}: TensorFlow cannot load it: {reason}; export again") from None
     weakref.finalize(loaded, links.close)
     return loaded

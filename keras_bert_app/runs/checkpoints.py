@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.weight_shapes import shapes
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, first_line
 from keras_bert_app.runs import tf_checkpoints, work_directory
 from keras_bert_app.runs.checkpoint_manifests import fingerprint, manifest_text, read_manifest
 from keras_bert_app.runs.work_directory import CHECKPOINT_MANIFEST, CHECKPOINT_NAME, checkpoint_directories
@@ -226,7 +226,7 @@ def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]
         else:
             status.assert_consumed()
     except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError, DecodeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise UserError(
             f"checkpoint {directory}: does not fit this model ({reason}); give the config.json that it was trained with"
         ) from None

@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, first_line
 from keras_bert_app.files import check_in_folder
 from keras_bert_app.runs.sorted_tables import read_varint, table_entries
 from pipelines import storage
@@ -83,7 +83,7 @@ class Checkpoint:
         try:
             value = self._reader.get_tensor(name)
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            raise _damaged(self.prefix, f"{name} cannot be read: {_first_line(error)}") from None
+            raise _damaged(self.prefix, f"{name} cannot be read: {first_line(error)}") from None
         return np.asarray(value, np.float32) if self.dtypes[name].is_floating else value
 
     def _check_string(self, name):
@@ -134,7 +134,7 @@ def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
         # tf.train.load_checkpoint mistakes a prefix in some object stores for a directory.
         reader = tf.compat.v1.train.NewCheckpointReader(_literal_prefix(prefix, header.num_shards, links))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise _damaged(prefix, f"TensorFlow cannot open it: {_first_line(error)}") from None
+        raise _damaged(prefix, f"TensorFlow cannot open it: {first_line(error)}") from None
     return Checkpoint(prefix, shapes, dtypes, entries, reader, links)
 
 
@@ -285,7 +285,3 @@ def _named_by_state_file(directory):
 
 def _damaged(prefix, what):
     return UserError(f"{prefix}: is not an intact checkpoint: {what}; copy or download it again")
-
-
-def _first_line(error):
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -33,11 +33,6 @@ def use_one_thread_per_op(hidden_size: int) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
-def num_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def rows_of_call(num_rows: int, batch_size: int, num_calls: int) -> int:
     """The number of rows of a call if several calls run at the same time. Together they have batch_size rows.
 

@@ -1,12 +1,12 @@
 """The options of batching: TensorFlow Serving's batching.config. This module does not load TensorFlow."""
 
 import dataclasses
-import os
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving.model_configs import read_text_message
+from pipelines.processors import num_cores
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 # BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto: name -> (number, type).
@@ -43,7 +43,7 @@ class BatchingOptions:
     max_batch_size: int = 64
     batch_timeout_micros: int = 1000
     max_enqueued_batches: int = 16
-    num_batch_threads: int = dataclasses.field(default_factory=lambda: max(2, len(os.sched_getaffinity(0))))
+    num_batch_threads: int = dataclasses.field(default_factory=lambda: max(2, num_cores()))
     max_request_tokens: int = 1 << 23
     is_enabled: bool = True
 

@@ -1,11 +1,11 @@
 """LiteRT models (TensorFlow Lite) in memory; XNNPACK runs them on this machine's CPU."""
 
-import os
 import threading
 import warnings
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, first_line
 from keras_bert_app.terminal import screen
+from pipelines.processors import num_cores
 
 MODEL_FILE = "model.tflite"  # in the directory of an export's saved_model.pb
 
@@ -33,9 +33,7 @@ class LiteRTModel:
             with warnings.catch_warnings(), screen.hidden_chatter():
                 # TensorFlow warns that the interpreter will move to another package. The code there is the same.
                 warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
-                interpreter = tf.lite.Interpreter(
-                    model_content=model, num_threads=num_threads or len(os.sched_getaffinity(0))
-                )
+                interpreter = tf.lite.Interpreter(model_content=model, num_threads=num_threads or num_cores())
                 interpreter.allocate_tensors()  # XNNPACK prints a message here
             self._run, self._lock = interpreter.get_signature_runner(), threading.Lock()
         except (ValueError, RuntimeError, TypeError) as error:
@@ -61,5 +59,5 @@ class LiteRTModel:
 
 
 def _refusal(what, error):
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    reason = first_line(error)
     return UserError(f"{MODEL_FILE}: {what} as a LiteRT model ({reason}); export again with --litert")

@@ -9,7 +9,6 @@ import numpy as np
 from keras_bert_app.tasks import sampling
 from keras_bert_app.vectors.static.exact_nearest import exact_cosines, nearest
 
-SAMPLINGS = ("top", "random")
 NONE = -1  # fills the places of negatives that were not found
 _ANCHORS_AT_A_TIME = 256
 

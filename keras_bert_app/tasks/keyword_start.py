@@ -5,7 +5,7 @@ import os
 from typing import Any, TextIO
 
 from keras_bert_app.config.bert_config import SIZES, TRANSFORMER_SIZES, BertConfig
-from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.finetuning_config import PATHS, PATHS_OR_HANDLES, FinetuningConfig
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.tasks import finetuning_start, registry, run_plan
@@ -13,7 +13,6 @@ from pipelines import storage
 from pipelines.wordpiece import casing, vocabulary_checks
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
-PATHS = ("data_dir", "unlabelled_files", "init_checkpoint", "init_vectors", "teacher", "target_vocab_file")
 # Fine-tuning limits an evaluation by max_eval_examples and does not read max_eval_steps.
 FIELDS = {field.name: field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"}
 
@@ -122,7 +121,7 @@ def _typed(name, value):
     if FIELDS[name].type is tuple:
         values = value if isinstance(value, list | tuple) else (value,)
         return tuple(_path(name, _text(each)) for each in values)
-    return _path(name, _text(value)) if name in PATHS else value
+    return _path(name, _text(value)) if name in PATHS + PATHS_OR_HANDLES else value
 
 
 def _path(name, value):

@@ -20,6 +20,7 @@ from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
 from keras_bert_app.training.compilation import inference_execution
+from pipelines import processors
 
 
 class FinetunedRun:
@@ -341,7 +342,7 @@ def compilation(
     is_any_shape = not execution.is_compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
     length_cost = lengths.cost(execution.mode, config, device)
     writes_texts = registry.find(run.task).kind == TEXT_TO_TEXT
-    num_calls = threads.num_cores() if is_any_shape and writes_texts else 1
+    num_calls = processors.num_cores() if is_any_shape and writes_texts else 1
     return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape, "num_calls": num_calls}
 
 

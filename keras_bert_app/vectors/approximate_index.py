@@ -14,6 +14,7 @@ import numpy as np
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors.static import exact_nearest
 from pipelines import storage
+from pipelines.processors import num_cores
 
 # How many candidates HNSW keeps during a search (efSearch), and how many clusters IVF reads (nprobe).
 DEFAULT_WIDTHS = {"hnsw": 128, "ivf": 32}
@@ -47,7 +48,7 @@ def _faiss():
             "the package faiss-cpu is not installed; pip install -r requirements-search.txt, or leave the index out: "
             "search --vectors is exact"
         ) from None
-    faiss.omp_set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    faiss.omp_set_num_threads(num_cores())
     return faiss
 
 

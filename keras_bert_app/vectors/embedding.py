@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.prompts import NO_PROMPTS, ROLES, Prompts, checked_prompts
-from keras_bert_app.errors import UserError, failed_check
+from keras_bert_app.errors import UserError, failed_check, first_line
 from keras_bert_app.export import saved_models
 from keras_bert_app.files import read_json, read_whole
 from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
@@ -133,7 +133,7 @@ def _run(signature, texts):
     except (tf.errors.OpError, ValueError, TypeError) as error:
         if line := failed_check(error):
             raise UserError(line) from None
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise UserError(f"the export cannot embed these texts ({reason}); export the model again") from None
 
 
@@ -192,7 +192,7 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
     vocabulary = read_whole(os.path.join(directory, "vocab.txt"), _MAX_VOCABULARY_BYTES)
     model = LiteRTModel(read_whole(path, _MAX_MODEL_BYTES), num_threads)
     if config.get("tokenizer") == "symbols":
-        return Embedder(signatures, model, lambda texts: None, prompts)  # PlainRows cuts words into pieces
+        return Embedder(signatures, model, None, prompts)  # PlainRows cuts words into pieces
     return Embedder(signatures, model, PlainRows(vocabulary, do_lower_case, max_seq_length), prompts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.errors import UserError, failed_check
+from keras_bert_app.errors import UserError, failed_check, first_line
 from keras_bert_app.export import finetuned_export, saved_models
 from keras_bert_app.vectors.text_sources import work_of
 
@@ -117,7 +117,7 @@ def _scores(serve, path, query, texts):
     except tf.errors.ResourceExhaustedError:
         raise  # the command gives the advice for too little memory
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        reason = failed_check(error) or (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = failed_check(error) or first_line(error)
         raise UserError(f"{path}: cannot score these texts ({reason}); export the run again") from None
     if scores.shape != (len(texts),) or not np.isfinite(scores).all():
         raise UserError(f"{path}: does not give a finite score for each text; export the run again")

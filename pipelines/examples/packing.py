@@ -85,29 +85,6 @@ def pack_stream(tokens, seq_length: int, pad_id: int = 0):
     return ids, tf.cast(is_inside, tf.int32)
 
 
-def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0):
-    """Makes rows [CLS] A [SEP] from ragged pieces, padded to the longest row.
-
-    Args:
-        pieces: RaggedTensor int32 [B, (pieces)].
-        max_seq_length: the length at which rows are cut.
-        cls_id: the id of [CLS].
-        sep_id: the id of [SEP].
-        pad_id: the id of [PAD].
-
-    Returns:
-        (input_word_ids, input_mask, input_type_ids, truncated). The first three are int32 [B, longest row]; truncated
-        is bool [B] and marks rows that were cut.
-    """
-    truncated = pieces.row_lengths() > max_seq_length - 2
-    pieces = pieces[:, : max_seq_length - 2]
-    batch_size = pieces.nrows()
-    rows = tf.concat([tf.fill([batch_size, 1], cls_id), pieces, tf.fill([batch_size, 1], sep_id)], axis=1)
-    ids = rows.to_tensor(pad_id)
-    input_mask = tf.cast(tf.sequence_mask(rows.row_lengths(), tf.shape(ids)[1]), tf.int32)
-    return ids, input_mask, tf.zeros_like(ids), truncated
-
-
 def pack_segments(segments, seq_length, cls_id: int, sep_id: int, pad_id: int = 0, columns=None) -> dict:
     """Makes rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of one length.
 

@@ -17,6 +17,7 @@ import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator
 
+from pipelines import processors
 from pipelines.data_error import DataError
 from pipelines.text.docstring_text import docstring_sentences
 
@@ -184,7 +185,7 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
     the caller's __main__ again. Worker w of n reads every n-th file from the w-th on and writes one line of JSON per
     file. The lines are read in turn, which restores the order; a full pipe stops a worker that is too fast.
     """
-    num_workers = min(_num_cores(), MAX_WORKERS)
+    num_workers = min(processors.num_cores(), MAX_WORKERS)
     if num_workers == 1 or len(paths) < MIN_FILES_FOR_WORKERS or not sys.executable:
         seen_docstrings: set[str] = set()
         yield from (read_file(path, seen_docstrings) for path in paths)
@@ -207,10 +208,6 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
             worker.kill()
             worker.stdout.close()
             worker.wait()
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _work() -> None:

@@ -74,6 +74,13 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     assert len(answers) == 10 and sum(is_correct) / len(is_correct) == pytest.approx(accuracy, abs=1e-6)
 
 
+@pytest.mark.parametrize("flag", ["--split=test", "--data_dir=elsewhere"])
+def test_evaluate_refuses_a_flag_that_a_named_file_leaves_without_a_meaning(run, flag):
+    name = flag.partition("=")[0]
+    result = run("evaluate", "--workdir=runs/none", "--input_file=some.tsv", flag)
+    assert_refused(result, f"{name}=", "has no meaning with --input_file; leave it out")
+
+
 def test_all_tasks_are_listed_with_their_files(run):
     result = run("finetune", "--list_tasks")
     assert result.returncode == 0 and len(result.stdout.splitlines()) > 20

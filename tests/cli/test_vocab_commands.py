@@ -182,6 +182,7 @@ def test_tokenize_splits_long_lines_into_parts_and_reads_bytes_that_are_no_utf8(
         (["check_vocab", "vocab.txt"], ["unexpected argument 'vocab.txt'"]),
         (["check_vocab", "--vocab_file={}/empty.txt"], ["not usable"]),
         (["check_vocab", "--vocab_file={}/vocab.txt", "--output_dir=out"], ["--output_dir", "--input_files"]),
+        (["check_vocab", "--vocab_file={}/vocab.txt", "--text_field=a"], ["--text_field is for", "--input_files"]),
         (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt"], ["no word"]),
         (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/none"], ["matches no file"]),
         (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--input_format=json"], ["jsonl"]),

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.execution import PARTS, PLAIN
-from keras_bert_app.runs import threads
 from keras_bert_app.tasks import batch_plans, batches, scheduled_sampling, scoring
 from keras_bert_app.tasks.features import Features
+from pipelines import processors
 from tests.tasks.conftest import CONFIG
 from tests.training.conftest import two_replicas
 
@@ -256,7 +256,7 @@ def test_many_tokens_are_worth_compiling_for():
 def test_one_cpu_without_compilation_takes_batches_of_any_shape_and_writes_texts_on_each_core(
     monkeypatch, task, strategy, precision, expected
 ):
-    monkeypatch.setattr(threads, "num_cores", lambda: 3)
+    monkeypatch.setattr(processors, "num_cores", lambda: 3)
     execution, shapes = scoring.compilation(
         strategy, run(task=task, precision=precision), CONFIG, random_features(64), times=10**6
     )

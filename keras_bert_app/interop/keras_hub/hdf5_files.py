@@ -13,7 +13,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, first_line
 
 _MAX_ENTRIES = 10_000  # BERT-large with two optimizer slots has about 3,300.
 _MAX_DEPTH = 30  # Nested groups. Keras makes seven for an attention kernel.
@@ -51,7 +51,7 @@ def read_tensors(
     except UserError:
         raise
     except Exception as error:  # For damaged files h5py raises errors of many classes.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)
         raise UserError(
             f"{path}: is not an HDF5 file as Keras saves weights: {reason}; it is damaged or was made to "
             "look like one, fetch it again"

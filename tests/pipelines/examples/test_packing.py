@@ -28,13 +28,3 @@ def test_one_segment_is_laid_out_as_cls_a_sep():
     assert mask.numpy().tolist() == [[1] * 6, [1] * 3 + [0] * 3]
     assert not types.numpy().any()
     assert source.numpy().tolist() == [[-1, 0, 1, 2, 3, -1], [-1, 4, -1, -1, -1, -1]]
-
-
-def test_single_texts_are_padded_to_the_longest_and_a_flag_marks_cut_texts():
-    ids, mask, types, truncated = packing.pack_single(
-        tf.ragged.constant([[7, 8, 9, 10], [], [7]], tf.int32), 5, CLS, SEP
-    )
-    assert ids.numpy().tolist() == [[CLS, 7, 8, 9, SEP], [CLS, SEP, 0, 0, 0], [CLS, 7, SEP, 0, 0]]
-    assert mask.numpy().tolist() == [[1] * 5, [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]
-    assert truncated.numpy().tolist() == [True, False, False]
-    assert not types.numpy().any()

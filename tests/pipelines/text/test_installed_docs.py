@@ -145,7 +145,7 @@ def test_workers_give_the_same_documents_in_the_same_order_as_one_process(tmp_pa
     monkeypatch.setattr(installed_docs, "MIN_FILES_FOR_WORKERS", 10**9)
     alone = list(installed_documents(roots))
     monkeypatch.setattr(installed_docs, "MIN_FILES_FOR_WORKERS", 1)
-    monkeypatch.setattr(installed_docs, "_num_cores", lambda: 3)
+    monkeypatch.setattr(installed_docs.processors, "num_cores", lambda: 3)
     assert list(installed_documents(roots)) == alone == [document(word) for word in words]
     stopped_early = installed_documents(roots)
     assert next(stopped_early) == alone[0]

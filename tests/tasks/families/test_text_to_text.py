@@ -25,6 +25,7 @@ from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.families.text_to_text import Example
 from keras_bert_app.tasks.scoring import FinetunedRun, compilation, opened, set_threads
 from keras_bert_app.training import forward
+from pipelines import processors
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.tasks import conftest
 
@@ -193,7 +194,7 @@ def test_only_a_run_that_writes_texts_sets_the_threads(translator, monkeypatch):
 
 def test_batches_at_the_same_time_give_the_same_texts_and_stop_when_asked(translator, parallel_dir, monkeypatch):
     def run_with(num_cores):
-        monkeypatch.setattr(threads, "num_cores", lambda: num_cores)
+        monkeypatch.setattr(processors, "num_cores", lambda: num_cores)
         return FinetunedRun(translator[0])
 
     examples = registry.find("translation").read_file(str(parallel_dir / "test.de"), run_with(1).run)
