@@ -67,6 +67,9 @@ def test_every_block_of_the_page_runs_from_top_to_bottom(directory, monkeypatch)
     np.testing.assert_allclose(
         names["vectors"] @ names["vectors"][0], [1.0, *names["vectors"][1:] @ names["vectors"][0]], rtol=1e-6
     )
+    started = json.loads((directory / "runs/moods/config.json").read_text())["finetuning"]
+    paths = [str(directory / name) for name in ("runs/mine", "moods")]
+    assert [started[name] for name in ("init_checkpoint", "data_dir")] == paths
     assert names["cosines"].shape == (3, 1) and names["scores"].keys() <= names["results"]["reported"]["metrics"].keys()
     rows = names["rows"]
     np.testing.assert_array_equal(names["classifier"](rows), names["again"](rows))

@@ -94,6 +94,7 @@ def measures(workdir: str, test_file: str = "", **changes) -> tuple[list, list]:
     Returns:
         (list of the intervals.Measure of each seed, list of the sources of the examples).
     """
+    from keras_bert_app.tasks import dev_halves
     from keras_bert_app.tasks.scoring import FinetunedRun
 
     found, sources = [], []
@@ -106,5 +107,5 @@ def measures(workdir: str, test_file: str = "", **changes) -> tuple[list, list]:
             path, most = run.task.path(run.run.data_dir, "dev"), run.run.max_eval_examples
             _, examples, _, predictions = run.evaluate(path, most=most, split="dev", has_chosen=True)
         found.append(run.task.family.measure(run.task, examples, predictions, run.labels))
-        sources = run.task.family.sources(examples)
+        sources = dev_halves.sources_of(run.task, examples)
     return found, sources

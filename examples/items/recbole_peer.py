@@ -36,6 +36,8 @@ def main(output, epochs=300, num_seeds=3):
     if os.path.exists(output):
         with open(output, encoding="utf-8") as file:
             earlier = json.load(file)
+        if not isinstance(earlier, dict):
+            sys.exit(f"{output} is of an earlier version, which did not note the epochs; name another file")
         if earlier["epochs"] != epochs:
             sys.exit(
                 f"{output} has scores of {earlier['epochs']} epochs, and this start has {epochs}; name another file"

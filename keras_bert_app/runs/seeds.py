@@ -87,13 +87,13 @@ def _results(workdir):
 
 
 def _is_sound(run, degenerate):
-    """Whether a seed ended, and scored better than the baseline on the examples that chose its weights."""
+    """Whether a seed ended, and is better than the baseline on the examples that chose its weights."""
     if "failed" in run:
         return False
-    baseline = run["best"].get("baseline")
-    if type(baseline) not in (int, float):  # an earlier version of the program wrote the results
+    ends = run["best"].get("difference_interval")
+    if not isinstance(ends, list) or [type(end) for end in ends] != [float] * 2:  # of an earlier version
         return run["seed"] not in degenerate
-    return _score(run) > baseline
+    return ends[0] > 0
 
 
 def _is_run(run):

@@ -13,6 +13,7 @@ from pipelines import storage
 from pipelines.wordpiece import casing, vocabulary_checks
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
+_PATHS = PATHS + PATHS_OR_HANDLES
 # Fine-tuning limits an evaluation by max_eval_examples and does not read max_eval_steps.
 FIELDS = {field.name: field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"}
 
@@ -121,11 +122,11 @@ def _typed(name, value):
     if FIELDS[name].type is tuple:
         values = value if isinstance(value, list | tuple) else (value,)
         return tuple(_path(name, _text(each)) for each in values)
-    return _path(name, _text(value)) if name in PATHS + PATHS_OR_HANDLES else value
+    return _path(name, _text(value)) if name in _PATHS else value
 
 
 def _path(name, value):
-    return storage.absolute(value) if name in PATHS and value and not is_handle(value) else value
+    return storage.absolute(value) if name in _PATHS and value and not is_handle(value) else value
 
 
 def _text(value):

@@ -93,7 +93,11 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train.notes.append(f"drawn from {len(all_examples):,} by --seed={run.seed}")
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
     reported = featurized(reported_examples)
-    for others_of_run, use in ((train_examples, "are training examples"), (dev_examples, "chose the weights")):
+    uses = [
+        (train_examples, "are training examples"),
+        *([(dev_examples, "chose the weights")] if run.test_file else []),
+    ]
+    for others_of_run, use in uses:
         if num_seen := dev_halves.seen(task, reported_examples, others_of_run):
             reported.notes.append(f"{num_seen:,} of the examples {use}, too")
     return Data(

@@ -82,7 +82,8 @@ def write(
         dict:
             task, metric, seed, num_train_steps, train_seconds.
             num_evaluations, dev_examples: numbers of evaluations and of examples that choose the weights.
-            last, best: step and score of the last and of the best evaluation; best has the baseline's score, too.
+            last, best: step and score of the last and of the best evaluation; best has the 95 % interval of the score
+                minus that of the baseline, too.
             average: steps and score of the mean of checkpoints; best has mean_of_steps if this mean is the best.
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
@@ -100,7 +101,7 @@ def write(
     answers = scorer.decoded(data.reported_examples, data.reported, scorer.logits(data.reported), run)
     figures = {
         **_about_run(workdir, task, run),
-        **_chosen(data, scorer, manifest),
+        **_chosen(data, scorer, manifest, predictions),
         **_reported(data, answers),
         **_layer_mix(model),
         **notes,
@@ -162,16 +163,17 @@ def _say(workdir, data, run, figures, mistakes, pictures, reporter):
         reporter.say(f"answers.png: {note}")
 
 
-def _chosen(data, scorer, manifest):
-    """The parts of results.json about the examples that choose. manifest is that of the best weights."""
+def _chosen(data, scorer, manifest, predictions):
+    """The parts of results.json about the examples that choose. manifest and predictions are of the best weights."""
     scores, average = dict(scorer.history), scorer.average
     last_step = max(scores)
     # The best weights may be the mean of an earlier end of the run, so their own manifest has the score.
     score = reporting.as_written(manifest["figures"][f"eval_{data.task.metrics[0]}"])
-    task, examples = data.task, data.dev_examples
-    _, trivial = (task.baseline or task.family.baseline)(task, data.train_examples, examples, data.labels)
-    baseline = _rounded(task.family.score(task, examples, trivial, data.labels))[task.metrics[0]]
-    best = {"step": manifest["step"], "score": score, "baseline": baseline}
+    task, examples, family = data.task, data.dev_examples, data.task.family
+    _, trivial = (task.baseline or family.baseline)(task, data.train_examples, examples, data.labels)
+    measures = [family.measure(task, examples, each, data.labels) for each in (predictions, trivial)]
+    low, high = intervals.compared(*measures, dev_halves.sources_of(task, examples)).difference_interval
+    best = {"step": manifest["step"], "score": score, "difference_interval": [round(low, 6), round(high, 6)]}
     if "mean_of_steps" in manifest:
         best["mean_of_steps"] = manifest["mean_of_steps"]
     return {

@@ -129,7 +129,10 @@ class FinetunedRun:
         examples, notes = self.task.read_file(os.fspath(path), self.run, most=most, split=split), []
         if has_chosen and split not in (None, "dev"):
             everything, examples = examples, labelled_data.without(self.task, examples, self._choosing_examples())
-            notes = [f"{len(everything) - len(examples):,} further ones chose the weights"]
+            if not examples:
+                raise UserError(f"{path}: all examples chose the weights of the run; --input_file={path} scores them")
+            num_chosen = len(everything) - len(examples)
+            notes = [f"{num_chosen:,} further ones chose the weights"] if num_chosen else []
             examples = examples.first_of_groups(self.run.max_eval_examples)
         elif has_chosen and self.run.test_file:
             notes = ["these examples chose the weights; results.json has the score of --test_file"]
@@ -252,7 +255,8 @@ class Ensemble(FinetunedRun):
             checkpoints.restore(best_weights(directory), self.model)
             if self.stream:
                 print(f"{directory} answers", file=self.stream, flush=True)
-        return self._in_units_of(directory, super().unit_logits(features))
+            return self._in_units_of(directory, super().unit_logits(features))
+        return super().unit_logits(features)
 
     def _in_units_of(self, directory, logits):
         """Numbers of the model in the units of another seed, whose training examples may have been other ones."""

@@ -199,7 +199,7 @@ def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
     shutil.copytree(three_seeds, workdir)
     figures = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     for run in figures["runs"]:
-        del run["best"]["baseline"]  # results of an earlier version
+        del run["best"]["difference_interval"]  # results of an earlier version
     (tmp_path / "run" / "results.json").write_text(json.dumps({**figures, "degenerate_seeds": []}), encoding="utf-8")
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
     runs = [scoring.FinetunedRun(os.path.join(workdir, f"seed-{run['seed']}")) for run in figures["runs"]]

@@ -130,7 +130,7 @@ def test_a_mean_that_stays_the_best_keeps_its_score_when_the_run_continues(trans
     checkpoints.save_best(str(workdir), model, 160, {"eval_bleu": 100.5}, [80, 160])
     settings = {"test_file": str(parallel_dir / "test.de"), "num_train_steps": 162, "eval_steps": 2}
     figures, printed = trained(workdir, parallel_dir, **settings)
-    assert figures["best"] == {"step": 160, "score": 100.5, "mean_of_steps": [80, 160]}
+    assert figures["best"].items() >= {"step": 160, "score": 100.5, "mean_of_steps": [80, 160]}.items()
     assert "weights of mean of steps 80, 160, chosen on" in printed
 
 
