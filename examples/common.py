@@ -27,16 +27,26 @@ def run(command, **flags):
     command, which saves its work, and then the program.
     """
     arguments = [f"--{name}={value}" for name, value in flags.items()]
-    stopped = []
-    with subprocess.Popen([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]) as process:
-        before = signal.signal(signal.SIGTERM, lambda number, _: (stopped.append(number), process.terminate()))
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            process.wait()  # Ctrl-C reached the command, too. It saves its work and ends.
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    running, stopped = [], []
+
+    def stop(number, _):
+        stopped.append(number)
+        for process in running:
+            process.terminate()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with subprocess.Popen([sys.executable, "-m", f"keras_bert_app.cli.{command}", *arguments]) as process:
+            running.append(process)
+            if stopped:  # while the command began
+                process.terminate()
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                process.wait()  # Ctrl-C reached the command, too. It saves its work and ends.
+                raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if stopped:
         sys.exit(128 + signal.SIGTERM)
     if code:

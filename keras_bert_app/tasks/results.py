@@ -82,8 +82,7 @@ def write(
         dict:
             task, metric, seed, num_train_steps, train_seconds.
             num_evaluations, dev_examples: numbers of evaluations and of examples that choose the weights.
-            last, best: step and score of the last and of the best evaluation; best has the 95 % interval of the score
-                minus that of the baseline, too.
+            last, best: step and score of an evaluation. best also has difference_interval (95 %, minus the baseline).
             average: steps and score of the mean of checkpoints; best has mean_of_steps if this mean is the best.
             reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose the weights.
             baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
