@@ -51,8 +51,8 @@ def configuration(path: str | os.PathLike) -> dict[str, Any]:
 def sound(workdir: str) -> list[str]:
     """Directories of the best seed and of all other seeds that scored better than the baseline, the best seed first.
 
-    The examples that chose the weights of a seed also decide whether it is better. So the score on the reported
-    examples is that of a choice which they had no part in.
+    The examples that chose the weights of a seed also decide whether it is better. The reported examples have no part
+    in this choice.
 
     Args:
         workdir: the work directory.

@@ -121,7 +121,7 @@ class FinetunedRun:
             most: int. Number of examples to score, from the first one on; 0 for all.
             split: str or None. The split whose part of the file is scored; None for the whole file.
             has_chosen: bool. Whether the file is a dev file of the run. If one half of dev chose the weights, the
-                method scores only the other half. Of a further dev split it leaves out the examples that chose them.
+                method scores only the other half. In a further dev split, it leaves out the texts of the first half.
 
         Returns:
             (dict metric -> score, examples, notes, predictions).

@@ -53,7 +53,8 @@ def test_sentences_of_one_document_stay_together_wherever_the_files_lie(tmp_path
         path.parent.mkdir()
         path.write_text(
             "".join(
-                "-DOCSTART- -X- O O\n\n" + "".join(f"w{document} NN O\n\n" for _ in range(3)) for document in range(30)
+                "-DOCSTART- -X- O O\n\n" + "".join(f"w{document} NN O\nx{number} NN O\n\n" for number in range(3))
+                for document in range(30)
             )
         )
         examples = task.read_file(str(path), run_config(str(path.parent)))
