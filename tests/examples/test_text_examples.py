@@ -253,14 +253,14 @@ def test_maskings_of_chinese_are_compared(tmp_path, command, monkeypatch, capsys
 
 
 def test_hidden_titles_are_units_of_the_text_and_none_counts_often():
-    titles, words = {"甲乙", "丙丁", "戊己"}, {"乙地"}
+    titles, words = {"甲乙", "丙丁", "戊己"}, {"地甲"}
     training = [("", "甲乙丙丁")] * 3 + [("", "戊己")] * 2
-    held_out = [("丙丁", "甲地甲乙\n丙丁天"), ("", "天丙丁天甲乙地"), ("", "天戊己天"), ("", "甲乙甲乙")]
-    drawn = hidden_titles.drawn_mentions(held_out + [("", "丙丁山")] * 9, training, titles, words, most=6)
-    # 丙丁 is the title of article 0. 戊己 is in two articles of training. In article 3, the text has 甲乙 again.
-    assert {(number, name) for number, _, name, _ in drawn if number < 4} <= {(0, "甲乙"), (1, "丙丁"), (1, "甲乙")}
-    assert len(drawn) == 6 and sum(name == "丙丁" for _, _, name, _ in drawn) <= 5
-    assert all(before + name + after in ("甲地甲乙", "天丙丁天甲乙地", "丙丁山") for _, before, name, after in drawn)
+    held_out = [("丙丁", "天甲乙\n丙丁天"), ("", "天丙丁天地甲乙"), ("", "天戊己天"), ("", "甲乙甲乙")]
+    drawn = hidden_titles.drawn_mentions(held_out + [("", "丙丁山")] * 9, training, titles, words, most=20)
+    # 丙丁 is the title of article 0. In article 1, 地甲 is a word, so 甲乙 is no unit there. 戊己 is in two articles of
+    # training. In article 3, the text around has 甲乙 again.
+    expected = [(0, "天", "甲乙", ""), (1, "天", "丙丁", "天地甲乙"), *((n, "", "丙丁", "山") for n in (4, 5, 6, 7))]
+    assert sorted(drawn) == expected
 
 
 @pytest.mark.slow
