@@ -3,6 +3,7 @@
 A study module defines:
     SUMMARY: str. One line that says what the analysis shows.
     NEEDS: tuple of str. The Options that the user must give.
+    TAKES: tuple of str. The other Options that it reads.
     run(subject, options, log): the analysis. It takes an encoders.Subject and returns findings.Findings. It calls log
         with lines of progress.
     check(options): optional. It raises UserError for faults that are visible before a model is loaded.

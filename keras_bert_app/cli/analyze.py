@@ -86,6 +86,7 @@ def main(arguments: list[str]) -> None:
     is_of_workdir = bool(options.workdir) and all(getattr(study, "MODEL_FROM", "") == "workdir" for study in studies)
     if not is_of_workdir:
         app.required("init_checkpoint")
+    _refuse_unread(studies)
     _check_inputs(options, studies)
     make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
     written_places.check_new(_files_of_others(output_dir, _WHAT.value), "output_dir")
@@ -121,6 +122,21 @@ def _list_studies():
             study = study_registry.find(name)
             needs = ", ".join(f"--{need}" for need in study.NEEDS)
             print(f"{name:20} {study.SUMMARY}{f' ({needs})' if needs else ''}")
+
+
+def _read_by(study):
+    return (*study.NEEDS, *study.TAKES)
+
+
+def _refuse_unread(studies):
+    read = {"init_checkpoint"}.union(*map(_read_by, studies))
+    for name in _HELP:
+        if flags.FLAGS[name].present and name not in read:
+            readers = [other for other in study_registry.NAMES if name in _read_by(study_registry.find(other))]
+            raise UserError(
+                f"--{name} is not read by --what={','.join(_WHAT.value)}; leave it out; these analyses read it: "
+                f"{', '.join(readers)}"
+            )
 
 
 def _check_inputs(options, studies):

@@ -1,10 +1,14 @@
 """`analyze`: its flags, and one analysis as a user runs it."""
 
+import dataclasses
+import inspect
 import json
+import re
 
 import pytest
 
 from keras_bert_app.analysis import study_registry
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.interop import own_layout
 from tests.export.small_model import WEIGHTS
 
@@ -43,6 +47,10 @@ def test_an_analysis_is_refused_without_the_file_that_it_reads(run, golden, tmp_
         (["--what=pruning"], "--input_file is missing: the text that masked LM is scored on; or give --workdir"),
         (["--what=pruning", "--input_file=t", "--prune_percent=100"], "--prune_percent=100: expected 1 to 99"),
         (["--what=edge_probing", "--train_file=t", "--dev_file=d", "--ner_train_file=n"], "--ner_dev_file is missing"),
+        (
+            ["--what=surprise,endings", "--text=a", "--endings_file=e", "--words=bank"],
+            "--words is not read by --what=surprise,endings; leave it out; these analyses read it: senses",
+        ),
     ],
 )
 def test_missing_inputs_and_wrong_values_are_refused_before_a_model_is_loaded(run, flags, said, tmp_path):
@@ -73,6 +81,20 @@ def test_workdir_replaces_init_checkpoint_only_if_every_chosen_analysis_reads_wo
     assert result.returncode == 2 and "--init_checkpoint is missing" in result.stderr
     result = run("analyze", "--what=pruning", f"--workdir={tmp_path}", f"--output_dir={tmp_path}/out")
     assert result.returncode == 2 and f"{tmp_path}: holds no fine-tuning run" in result.stderr
+
+
+@pytest.mark.parametrize("name", study_registry.NAMES)
+def test_an_analysis_lists_the_options_that_its_module_reads(name):
+    study = study_registry.find(name)
+    listed = {*study.NEEDS, *study.TAKES}
+    helpers = [part for part in vars(study).values() if inspect.ismodule(part) and "analysis" in part.__name__]
+    assert _options_in(study) <= listed <= _options_in(study, *helpers)
+
+
+def _options_in(*modules):
+    source = "".join(map(inspect.getsource, modules)).replace("options.most_sentences", "options.max_sentences")
+    known = {field.name for field in dataclasses.fields(Options)} - {"init_checkpoint"}
+    return known & set(re.findall(r"options\.(\w+)", source))
 
 
 def test_the_list_names_every_analysis(run):

@@ -14,6 +14,7 @@ from keras_bert_app.errors import UserError
 
 SUMMARY = "maps of all heads for a text or a pair, as a page to click through and as pictures"
 NEEDS = ("text",)
+TAKES = ("text_pair", "num_seeds", "seed")
 _MOST_TOKENS = 128  # with 12 x 12 heads the page has about 12 MB
 
 

@@ -22,6 +22,7 @@ from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "what each head attends to over a corpus; heads in clusters by the distance of their attention"
 NEEDS = ("input_file",)
+TAKES = ("max_sentences", "num_seeds", "seed")
 
 PATTERNS = ("[CLS]", "[SEP]", "punctuation", "previous", "next", "itself", "entropy")
 _MOST_PIECES = 126  # 128 tokens with [CLS] and [SEP], as in Clark et al.

@@ -28,6 +28,7 @@ from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "whether two words are related, and how, from the attention of all heads between them"
 NEEDS = ("train_file", "dev_file")
+TAKES = ("max_sentences", "num_seeds", "seed")
 
 _PROBES = ("majority", "distance", "control", "untrained", "attention")
 _BASELINES = ("majority", "distance", "untrained")

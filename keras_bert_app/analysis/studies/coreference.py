@@ -19,6 +19,7 @@ from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "heads that look from a mention to its antecedent; baselines: nearest mention, nearest with the same word"
 NEEDS = ("dev_file",)
+TAKES = ("max_sentences", "num_seeds", "seed")
 
 _NUM_EXAMPLES = 6
 _FEWEST = 50  # a remark needs this many mentions of a kind; fewer would show luck

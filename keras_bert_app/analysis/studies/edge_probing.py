@@ -22,6 +22,7 @@ from keras_bert_app.errors import UserError
 
 SUMMARY = "what each layer knows of parts of speech, dependencies and names, and each task's centre of gravity"
 NEEDS = ("train_file", "dev_file")
+TAKES = ("ner_train_file", "ner_dev_file", "max_sentences", "num_seeds", "seed")
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:

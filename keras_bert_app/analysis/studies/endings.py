@@ -25,6 +25,7 @@ from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "which of four endings, by pseudo-log-likelihood alone (CODAH's .tsv, SWAG's .csv, HellaSwag's .jsonl)"
 NEEDS = ("endings_file",)
+TAKES = ("max_sentences",)
 
 _TASKS = {".tsv": "codah", ".csv": "swag", ".jsonl": "hellaswag"}
 _SHOWN = 6

@@ -39,6 +39,7 @@ from keras_bert_app.tasks.readers.tables import lines_of
 
 SUMMARY = "token vectors of chosen layers, with words and character offsets, as .npz and JSON lines"
 NEEDS = ("input_file",)
+TAKES = ("layers", "max_sentences", "seed")
 _PAIR = re.compile(r"(.*) \|\|\| (.*)", re.DOTALL)  # extract_features.py, read_examples
 _MOST_VALUES = 1 << 28  # 1 GB of float32; the .npz takes as much memory again
 _MOST_COMPARED = 200  # texts in the table

@@ -20,6 +20,7 @@ from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "heads whose strongest attention is a word's head in the tree, by relation; a parser of attention alone"
 NEEDS = ("dev_file",)
+TAKES = ("train_file", "max_sentences", "num_seeds", "seed")
 
 DIRECTIONS = ("dependent->head", "head->dependent")
 _LONGEST_OFFSET = 10

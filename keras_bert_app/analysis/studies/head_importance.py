@@ -28,6 +28,7 @@ SUMMARY = (
     "how much each head lowers the loss, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
 )
 NEEDS = ()
+TAKES = ("input_file", "workdir", "max_sentences", "num_seeds", "seed")
 MODEL_FROM = "workdir"
 
 PERCENTS = tuple(range(0, 101, 10))  # the scores at 0 and 100 % differ by the worth of all heads together

@@ -30,6 +30,7 @@ from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "heads removed from the weights: parameters, latency and score before and after (--input_file or --workdir)"
 NEEDS = ()
+TAKES = ("input_file", "workdir", "prune_percent", "max_sentences", "seed")
 MODEL_FROM = "workdir"
 
 _SAME = 1e-5  # float32: matrix products of different sizes add in different orders

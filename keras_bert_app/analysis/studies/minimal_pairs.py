@@ -28,6 +28,7 @@ from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "good sentence or bad one, by pseudo-log-likelihood; --input_file: text to count words in, for a baseline"
 NEEDS = ("pairs_file",)
+TAKES = ("input_file", "max_sentences")
 
 _SHOWN = 8
 _CHANCE = "baseline: chance"

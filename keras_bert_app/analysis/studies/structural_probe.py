@@ -32,6 +32,7 @@ from keras_bert_app.errors import UserError
 
 SUMMARY = "trees in the vectors, by layer: distances and depths after a linear map of low rank"
 NEEDS = ("train_file", "dev_file")
+TAKES = ("probe_rank", "max_sentences", "num_seeds", "seed")
 
 _HEADINGS = ("UUAS", "distance Spearman", "root accuracy", "depth Spearman")  # headings for tree_scores.MEASURES
 _FAR = 0.1  # if all leads are surely above this, the remark says that the finding of the paper holds

@@ -27,6 +27,7 @@ from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and the pieces it expects"
 NEEDS = ()
+TAKES = ("text", "input_file", "max_sentences", "seed")
 
 _SHOWN, _AROUND = 20, 6
 _DEFAULT_SENTENCES = 200

@@ -24,6 +24,7 @@ from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"
 NEEDS = ("input_file", "words")
+TAKES = ("max_sentences", "num_seeds", "seed")
 _SCORES = ("silhouette", "same_document")
 _FALLS = -0.8  # rank correlation with the layer; below it, the remark says that self-similarity falls
 
