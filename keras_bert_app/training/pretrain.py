@@ -57,7 +57,7 @@ def pretrain(start: Start) -> dict[str, float]:
 
     # 2. the output for people
     reporter = reporting.make_reporter(start, state, objective, _draw)
-    for line in _opening_lines(start, model, origin):
+    for line in _opening_lines(start, model, origin, examples["lexicon"]):
         reporter.say(line)
 
     # 3. batches and held-out text
@@ -92,7 +92,7 @@ def pretrain(start: Start) -> dict[str, float]:
     return figures
 
 
-def _opening_lines(start, model, origin):
+def _opening_lines(start, model, origin, lexicon):
     yield strategies.describe(start.strategy, start.run)
     counted = start.model_config if start.model_config.architecture == "bert" else None  # the estimate knows no gpt
     yield from tpu.advice(start.strategy, start.run, counted)
@@ -100,6 +100,7 @@ def _opening_lines(start, model, origin):
     if start.token_source is not None:
         yield start.token_source.line
     yield from pretraining_corpora.remarks(start.data, start.run)
+    yield from pretraining_data.unused_phrases(lexicon)
     yield from outlook.unfinished_warmup(start.run)
 
 

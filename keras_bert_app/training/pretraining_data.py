@@ -62,6 +62,20 @@ def example_arguments(run: PretrainingConfig, tokenizer: BertTokenizer, lexicon_
     )
 
 
+def unused_phrases(lexicon: Lexicon | None) -> list[str]:
+    """Makes a line about the phrases that no unit can be, if there are any.
+
+    Args:
+        lexicon: Lexicon, or None.
+    """
+    if lexicon is None or not lexicon.num_unusable:
+        return []
+    return [
+        f"--lexicon_file: phrases that are not used, because they need [UNK] or have more than {lexicon.MAX_PIECES} "
+        f"pieces: {lexicon.num_unusable:,}; in use: {lexicon.num_phrases:,}"
+    ]
+
+
 def read_lexicon(path: str) -> list[str]:
     """Reads the phrases of a file, which has one phrase a line.
 

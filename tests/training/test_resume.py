@@ -14,6 +14,7 @@ from keras_bert_app.runs import checkpoint_manifests, checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretrain, pretraining_corpora, pretraining_data, pretraining_start
 from pipelines.corpus import preparation
+from pipelines.examples.units import Lexicon
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
@@ -209,6 +210,13 @@ def test_a_start_that_is_refused_prepares_nothing_and_leaves_no_run(tmp_path, ch
     assert not os.path.exists(tmp_path / "run")
 
 
+def test_phrases_that_the_vocabulary_cannot_write_are_counted(make_workdir):
+    tokenizer = BertTokenizer(os.path.join(make_workdir("phrases"), "vocab.txt"), True)
+    (line,) = pretraining_data.unused_phrases(Lexicon(["the cat", "\u2603", "the " * 65], tokenizer))
+    assert line.endswith("pieces: 2; in use: 1")
+    assert not pretraining_data.unused_phrases(Lexicon(["the cat"], tokenizer))
+
+
 @pytest.mark.parametrize(
     "changes, shapes",
     [
@@ -257,7 +265,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
         preparation.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.0)
     vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
-    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
+    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n\u2603\n")
     run = dataclasses.replace(
         RUN,
         corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")),
@@ -276,6 +284,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     pretraining_start.launch(workdir, CONFIG, run, vocabulary)
     printed = capsys.readouterr().out
     assert "mixture:" in printed and printed.count("of the examples") == 2
+    assert "pieces: 1; in use: 2" in printed
     weights = weights_of(workdir)
     middle, last = checkpoints.list_checkpoints(workdir)
     with open(os.path.join(middle, "manifest.json"), encoding="utf-8") as file:
@@ -284,7 +293,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     shutil.rmtree(last)
     (tmp_path / "phrases.txt").unlink()  # the work directory has a copy
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
-        assert file.read() == "the cat\nhills while rain\n"
+        assert file.read() == "the cat\nhills while rain\n\u2603\n"
     pretraining_start.launch(workdir, CONFIG, run)
     resumed_weights = weights_of(workdir)
     assert all(np.array_equal(weights[path], resumed_weights[path]) for path in weights)
