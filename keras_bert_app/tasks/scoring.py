@@ -82,7 +82,11 @@ class FinetunedRun:
             has_labels: bool. Whether the examples have labels, which must then be labels of the run.
 
         Returns:
-            (predictions, notes such as the number of texts that were cut).
+            (predictions, notes such as the number of texts that were cut). A prediction is a dict, such as label and
+            probabilities; probabilities.jsonl of `evaluate` has the same fields.
+
+        Raises:
+            UserError: an example does not fit the task, or has a label that the run does not know.
         """
         family = self.task.family
         features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
@@ -90,14 +94,31 @@ class FinetunedRun:
         return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
 
     def logits(self, examples: list) -> np.ndarray | list[np.ndarray]:
-        """The logits of each unit of the features of examples."""
+        """The logits of each unit of the features of examples.
+
+        Args:
+            examples: list of the family's examples. Their labels are not read.
+
+        Returns:
+            The arrays of predicting.unit_logits.
+
+        Raises:
+            UserError: an example does not fit the task.
+        """
         features = self.task.family.featurize(
             self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False
         )
         return self.unit_logits(features)
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
-        """The logits of each unit, with the shapes of predicting.unit_logits."""
+        """The logits of each unit.
+
+        Args:
+            features: Features of U units.
+
+        Returns:
+            The arrays of predicting.unit_logits.
+        """
         execution, shapes = compilation(self.strategy, self.run, self.model.config, features)
         if execution not in self._calls:
             self._calls[execution] = forward.make_prediction_call(
@@ -125,6 +146,9 @@ class FinetunedRun:
 
         Returns:
             (dict metric -> score, examples, notes, predictions).
+
+        Raises:
+            UserError: the file cannot be read as the task's format, or all of its examples chose the weights.
         """
         examples, notes = self.task.read_file(os.fspath(path), self.run, most=most, split=split), []
         if has_chosen and split not in (None, "dev"):
@@ -223,7 +247,10 @@ class Ensemble(FinetunedRun):
         self.directories = directories
 
     def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:
-        """Predicts as FinetunedRun.predictions does. A further note names the runs."""
+        """Predicts as FinetunedRun.predictions does. A further note names the runs.
+
+        The arguments and errors are those of FinetunedRun.predictions.
+        """
         predictions, notes = super().predictions(examples, has_labels)
         return predictions, [
             *notes,
@@ -231,7 +258,17 @@ class Ensemble(FinetunedRun):
         ]
 
     def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
-        """The mean logits over the runs. One model loads the weights of each run in turn."""
+        """The mean logits over the runs. One model loads the weights of each run in turn.
+
+        Args:
+            features: Features of U units.
+
+        Returns:
+            The arrays of predicting.unit_logits.
+
+        Raises:
+            UserError: the task's answers have no mean, or the runs have other labels.
+        """
         if self.task.kind in (TEXT_TO_TEXT, SIMILARITY) and len(self.directories) > 1:
             what = "texts" if self.task.kind == TEXT_TO_TEXT else "vectors"
             raise UserError(f"--ensemble: the {what} of several runs have no mean; leave out --ensemble")

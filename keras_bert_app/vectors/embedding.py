@@ -86,6 +86,9 @@ class Embedder:
 
         Returns:
             int32 [B].
+
+        Raises:
+            UserError: the export does not count tokens, or not one number for each text.
         """
         texts = [self._prompt + text for text in texts] if self._prompt else texts
         counts = _run(self._num_tokens, texts).get("num_tokens")

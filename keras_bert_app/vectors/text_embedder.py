@@ -133,11 +133,11 @@ class TextEmbedder:
         return vectors[0] if is_one else vectors
 
     def encode_query(self, sentences: str | Iterable[Any], **settings: Any) -> np.ndarray | list[np.ndarray]:
-        """encode with the prompt of queries, unless another prompt is given."""
+        """Calls encode with the prompt of queries, unless another prompt is given, with the arguments of encode."""
         return self.encode(sentences, **_with_role(settings, QUERY))
 
     def encode_document(self, sentences: str | Iterable[Any], **settings: Any) -> np.ndarray | list[np.ndarray]:
-        """encode with the prompt of documents, unless another prompt is given."""
+        """Calls encode with the prompt of documents, unless another prompt is given, with the arguments of encode."""
         return self.encode(sentences, **_with_role(settings, DOCUMENT))
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
@@ -245,7 +245,7 @@ def load_embedder(
 
 
 def embedder_of(model: str, log: Callable[[str], None] = lambda line: None, **pooling: Any) -> embedding.Embedder:
-    """The Embedder of an export, or of a model. The arguments are those of load_embedder."""
+    """The Embedder of an export, or of a model. The arguments and errors are those of load_embedder."""
     if _is_export(model):
         if pooling:
             raise UserError(f"{next(iter(pooling))} is for models; the export {model} has its own")
