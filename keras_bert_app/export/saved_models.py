@@ -28,7 +28,7 @@ from keras_bert_app.files import read_json
 from keras_bert_app.serving import saved_model_files
 from pipelines import storage
 
-_GRAPH, _DESCRIPTION = "saved_model.pb", "export.json"
+_DESCRIPTION = "export.json"
 _A_DAY = 86_400.0  # seconds
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
@@ -169,7 +169,7 @@ def _is_alive(process):
 
 def _copy(source, target):
     names = saved_model_files.files_below(source)
-    for name in sorted(names, key=lambda name: name == _GRAPH):
+    for name in sorted(names, key=lambda name: name == saved_model_files.GRAPH):
         tf.io.gfile.makedirs(os.path.dirname(os.path.join(target, name)))
         tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name), overwrite=True)
 
@@ -191,7 +191,7 @@ def _write_files(export, directory):
 
 def _signatures(directory):
     """Reads the callable signatures from the file, dict name -> SignatureDef. Tracing them would take seconds."""
-    with tf.io.gfile.GFile(os.path.join(directory, _GRAPH), "rb") as file:
+    with tf.io.gfile.GFile(os.path.join(directory, saved_model_files.GRAPH), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     definitions = model.meta_graphs[0].signature_def
     return {name: definitions[name] for name in definitions if definitions[name].inputs}
@@ -301,7 +301,7 @@ def find(path: str | os.PathLike) -> str:
         UserError: there is no version.
     """
     path = str(path).rstrip("/")
-    if tf.io.gfile.exists(os.path.join(path, _GRAPH)):
+    if tf.io.gfile.exists(os.path.join(path, saved_model_files.GRAPH)):
         return path
     directories = saved_model_files.version_directories(path)
     if not directories:

@@ -8,7 +8,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.character_vectors import numbers_of_characters
 from pipelines.wordpiece import vocabulary_checks
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, checked_pieces
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
 # Tables with one row for each entry of the vocabulary.
@@ -21,7 +21,6 @@ _TABLES = (
 )
 _CHARACTERS = "encoder/embeddings/characters"
 _INNER = "##"
-_FAULTS_SHOWN = 5
 
 
 def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weights, str]:
@@ -42,7 +41,8 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
         Tuple (Weights, line for the user).
 
     Raises:
-        UserError: The weights have no vocabulary, or one of the two vocabularies is not usable.
+        UserError: The weights have no vocabulary, or the vocabularies do not fit the weights.
+        DataError: One of the two vocabularies is not usable.
     """
     if weights.vocabulary is None:
         raise UserError(
@@ -54,8 +54,8 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
             f"{weights.origin}: has {weights.config.token_vectors} vectors for the entries of its own vocabulary; "
             "train a new model with the new vocabulary"
         )
-    old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")
-    new = _entries(vocabulary_bytes, "the new vocabulary")
+    old = checked_pieces(weights.vocabulary, f"of {weights.origin}")
+    new = checked_pieces(vocabulary_bytes, "(the new one)")
     vocabulary_checks.verify(new, weights.config.tokenizer, weights.config.do_lower_case, "the new one")
     rows = weights.config.vocab_size
     if len(old) > rows:
@@ -83,18 +83,6 @@ def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weigh
     if rows > len(old):
         line += f"; {rows - len(old):,} rows beyond the old vocabulary dropped"
     return dataclasses.replace(weights, vocabulary=vocabulary_bytes).changed(tensors, vocab_size=len(new)), line
-
-
-def _entries(vocabulary_bytes, name):
-    """Lists the entries of a vocabulary in the order of their ids. Raises UserError if it is not usable."""
-    entries, faults = parse_vocabulary(vocabulary_bytes)
-    if faults:
-        more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
-        raise UserError(
-            f"{name}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a line, each "
-            "once, with [PAD] first and [UNK], [CLS], [SEP], [MASK] among them (check_vocab tells more)"
-        )
-    return entries
 
 
 def _cut(entry, ids):

@@ -14,6 +14,7 @@ from keras_bert_app.runs import tf_checkpoints
 from pipelines import storage
 
 MANIFEST = "manifest.json"
+GRAPH = "saved_model.pb"
 # TensorFlow Serving keeps a version as a signed 64-bit integer.
 _LARGEST_VERSION = 2**63 - 1
 _MAX_MANIFEST_BYTES = 1 << 24
@@ -40,6 +41,17 @@ def version_directories(base_path: str) -> dict[int, str]:
         if number <= _LARGEST_VERSION and number not in directories and storage.is_directory(path):
             directories[number] = path
     return dict(sorted(directories.items()))
+
+
+def holds_export(path: str) -> bool:
+    """Says whether a directory is a SavedModel, or has versions that are SavedModels.
+
+    Args:
+        path: str. The directory, local or remote. It need not exist.
+    """
+    if not storage.is_directory(path):
+        return False
+    return any(storage.exists(os.path.join(place, GRAPH)) for place in (path, *version_directories(path).values()))
 
 
 def files_below(directory: str) -> list[str]:

@@ -15,18 +15,17 @@ from keras_bert_app.interop import hub, load
 from keras_bert_app.interop.huggingface import sentence_transformers_files
 from keras_bert_app.modeling.vector_model import VectorHead, VectorModel
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
+from keras_bert_app.serving import saved_model_files
 from keras_bert_app.tasks import predicting, scoring, similarity_runs
 from keras_bert_app.tasks.families import text_vectors
 from keras_bert_app.tasks.families.text_vectors import Example
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
-from pipelines import storage
 from pipelines.plurals import counted
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 _POOLINGS = ("mean", "max", "cls")
-_GRAPH = "saved_model.pb"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _load(run, strategy):
     """The _Teacher that a run names."""
     path = run.teacher
     fetched, _ = hub.fetch(path)
-    if _is_export(fetched):
+    if saved_model_files.holds_export(fetched):
         raise UserError(f"--teacher={path}: is an export; give the model or the run that it was made from")
     own = similarity_runs.own_steps(path)
     pooling, length, folder = (own.pooling, own.max_seq_length, own.folder) if own else ("mean", 0, "")
@@ -152,8 +151,3 @@ def _load(run, strategy):
     prompts, size = (own.prompts, own.truncate_dim) if own else (NO_PROMPTS, None)
     width = weights.config.hidden_size
     return _Teacher(model, tokenizer, min(length or positions, positions), prompts, min(size or width, width))
-
-
-def _is_export(path):
-    names = storage.list_directory(path) if storage.is_directory(path) else []
-    return _GRAPH in names or any(name.isdigit() and storage.exists(os.path.join(path, name, _GRAPH)) for name in names)

@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert_app.config.prompts import DOCUMENT, QUERY, ROLES
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.export import saved_models
 from keras_bert_app.export.sentence_vectors import Pooling, embedding_module
 from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.serving import saved_model_files
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.vectors import embedding
 from keras_bert_app.vectors.text_sources import work_of
@@ -246,7 +246,7 @@ def load_embedder(
 
 def embedder_of(model: str, log: Callable[[str], None] = lambda line: None, **pooling: Any) -> embedding.Embedder:
     """The Embedder of an export, or of a model. The arguments and errors are those of load_embedder."""
-    if _is_export(model):
+    if not is_handle(model) and saved_model_files.holds_export(model):
         if pooling:
             raise UserError(f"{next(iter(pooling))} is for models; the export {model} has its own")
         return embedding.load_embedder(model)
@@ -255,16 +255,6 @@ def embedder_of(model: str, log: Callable[[str], None] = lambda line: None, **po
         raise UserError(f"{unknown} is not an argument of load_embedder: {nearest(unknown, fields)}")
     module, _ = embedding_module(model, Pooling(**pooling), log)
     return embedding.embedder_of_module(module)
-
-
-def _is_export(model):
-    if is_handle(model):
-        return False
-    try:
-        saved_models.find(model)
-    except UserError:
-        return False
-    return True
 
 
 def _texts_of(sentences):

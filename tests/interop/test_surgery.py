@@ -9,7 +9,7 @@ import pytest
 from keras_bert_app.config.weight_shapes import shapes
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity, surgery, vocabulary_surgery
-from pipelines import BertTokenizer
+from pipelines import BertTokenizer, DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
@@ -147,14 +147,14 @@ def test_old_tokens_give_the_same_outputs_under_their_new_ids(weights):
 @pytest.mark.parametrize(
     "entries, message",
     [
-        ([*OLD, "a"], r"the new vocabulary: line 14 repeats line 6 \('a'\)"),
+        ([*OLD, "a"], r"vocabulary \(the new one\): line 14 repeats line 6 \('a'\)"),
         (["a", *SPECIAL_PIECES], r"\[PAD\] is in line 2, not in line 1"),
         ([entry for entry in OLD if entry != "[MASK]"], r"\[MASK\] is missing"),
         ([*OLD, ""], "line 14 is empty"),
     ],
 )
 def test_an_unusable_new_vocabulary_is_refused(weights, entries, message):
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(DataError, match=message):
         vocabulary_surgery.replace_vocabulary(weights, vocabulary(entries))
 
 
@@ -165,7 +165,7 @@ def test_weights_without_a_vocabulary_or_with_an_unsuitable_one_are_refused(weig
         vocabulary_surgery.replace_vocabulary(
             dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "x"])), vocabulary(OLD)
         )
-    with pytest.raises(UserError, match="the vocabulary of random: line 14 repeats"):
+    with pytest.raises(DataError, match="vocabulary of random: line 14 repeats"):
         vocabulary_surgery.replace_vocabulary(
             dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "a"])), vocabulary(OLD)
         )

@@ -129,6 +129,13 @@ def test_files_and_broken_links_with_numbers_as_names_are_no_versions(base_path,
     assert saved_model_files.version_directories(str(base_path)) == {1: str(base_path / "01")}
 
 
+def test_only_a_directory_with_a_saved_model_in_it_or_in_a_version_holds_an_export(base_path, tmp_path):
+    assert saved_model_files.holds_export(str(base_path)) and saved_model_files.holds_export(str(base_path / "1"))
+    (tmp_path / "run" / "1").mkdir(parents=True)  # runs of several seeds
+    assert not saved_model_files.holds_export(str(tmp_path / "run"))
+    assert not saved_model_files.holds_export(str(tmp_path / "none"))
+
+
 def test_a_file_of_another_size_is_refused_unread_and_a_manifest_without_sizes_is_valid(base_path, monkeypatch):
     directory, manifest = base_path / "1", base_path / "1" / "manifest.json"
     content = json.loads(manifest.read_text())

@@ -15,13 +15,12 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_bert_app.analysis import (
-    encoded_sentences,
     encoders,
     sentence_bootstrap,
+    span_items,
     split_halves,
     tree_probe,
     tree_scores,
-    treebank,
 )
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
@@ -55,9 +54,11 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     Raises:
         UserError: a file has no sentence that fits, or less than two dev sentences have an edge between two words.
     """
-    (train_trees, train_remark), (dev_trees, dev_remark) = (
-        _read(subject, path, options.most_sentences()) for path in (options.train_file, options.dev_file)
+    train, dev = (
+        span_items.read_trees(subject, path, options.most_sentences())
+        for path in (options.train_file, options.dev_file)
     )
+    train_trees, dev_trees = train.sentences, dev.sentences
     groups = tree_scores.groups_of(dev_trees, tree_probe.starts_of(dev_trees))
     is_reported = _reported(options, dev_trees, groups)
     log(f"{options.train_file}: {len(train_trees):,} trees; {options.dev_file}: {len(dev_trees):,}")
@@ -79,7 +80,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         "structural_probe",
         f"Structural probe: {subject.name}",
         [_uuas_table(title, chain, trained, control, untrained), _other_table(chain, trained, untrained)],
-        _remarks(options, trained, control, untrained, chain, probes.control_baseline(), (train_remark, dev_remark)),
+        _remarks(options, trained, control, untrained, chain, probes.control_baseline(), (train.remark, dev.remark)),
         _pictures(rank, trained, control, untrained, chain, lengths, _drawn(dev_trees, groups, distances)),
         {
             "measures": list(tree_scores.MEASURES),
@@ -92,21 +93,6 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
             "by_length": lengths,
         },
     )
-
-
-def _read(subject, path, max_sentences):
-    """Reads the trees that fit into the encoder's positions.
-
-    Returns:
-        (list of treebank.Tree, str): the trees that fit, and a remark on the trees that do not.
-
-    Raises:
-        UserError: no tree has two words.
-    """
-    trees, left_out = encoded_sentences.fitting(subject, treebank.read_trees(path, max_sentences), path)
-    if not any(len(tree) > 1 for tree in trees):
-        raise UserError(f"{path}: each of its {len(trees):,} sentences has one word; expected longer ones")
-    return trees, f"{path}: {len(trees):,} trees, {left_out:,} more were longer than the model's positions"
 
 
 def _reported(options, dev_trees, groups):

@@ -117,7 +117,7 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
     [
         (grammar_heads, lambda table: table.rows[0][1], "3 sentences were longer"),
         (attention_probe, lambda table: table.rows[2][1], "(3 were longer"),
-        (structural_probe, lambda table: int(table.title.split()[0]), "3 more were longer"),
+        (structural_probe, lambda table: int(table.title.split()[0]), "3 of them longer"),
         (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),  # minus 30 arcs of punctuation
     ],
 )
