@@ -115,7 +115,7 @@ LAYERS = [
             "transfer vector_losses vector_objective vector_start vector_teachers"
         ),
         "keras_bert_app.tasks.families": (
-            "answer_report answer_spans entities multiple_choice question_answering ranking_scores reranking "
+            "answer_report answer_spans entities group_scores multiple_choice question_answering ranking_scores reranking "
             "sequence_report sequences "
             "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers vector_checks"
         ),

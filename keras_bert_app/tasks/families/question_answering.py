@@ -7,6 +7,7 @@ words if this search fails.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_head import TOKENS, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import answer_report, answer_spans, squad_scores
+from keras_bert_app.tasks.families.group_scores import with_groups
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
 from keras_bert_app.tasks.task import HEAD_FIELDS, Task, head_options, names_in_answers
@@ -244,14 +246,8 @@ def _prediction(task, example, features, units, logits, run):
 
 
 def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
-    """dict metric -> score. If there are several groups, METRIC_GROUP is the score of the examples of one group."""
-    figures = _figures(task, examples, predictions)
-    groups = sorted({example.group for example in examples} - {""})
-    for group in groups if len(groups) > 1 else ():
-        members = [pair for pair in zip(examples, predictions, strict=True) if pair[0].group == group]
-        figures_of_group = _figures(task, *zip(*members, strict=True))
-        figures |= {f"{name}_{group}": value for name, value in figures_of_group.items()}
-    return figures
+    """dict metric -> score, as group_scores.with_groups returns it."""
+    return with_groups(functools.partial(_figures, task), examples, predictions)
 
 
 def _figures(task, examples, predictions):

@@ -10,6 +10,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_head import TEXT, Head
 from keras_bert_app.tasks import intervals, metrics, objectives, predicting, sampling
 from keras_bert_app.tasks.families import sequence_report
+from keras_bert_app.tasks.families.group_scores import with_groups
 from keras_bert_app.tasks.families.sequence_report import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from keras_bert_app.tasks.features import Features, RowBuilder, head_length, notes_of_empty, piece_ids, truncated
 from keras_bert_app.tasks.task import HEAD_FIELDS, Examples, Task, head_options
@@ -251,14 +252,8 @@ def decode(
 def score(
     task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple[str, ...]
 ) -> dict[str, float]:
-    """dict metric -> score. If there are several groups, METRIC_GROUP is the score of the examples of one group."""
-    figures = _figures(task, examples, predictions, labels)
-    groups = sorted({example.group for example in examples} - {""})
-    for group in groups if len(groups) > 1 else ():
-        members = [pair for pair in zip(examples, predictions, strict=True) if pair[0].group == group]
-        figures_of_group = _figures(task, *zip(*members, strict=True), labels)
-        figures |= {f"{name}_{group}": value for name, value in figures_of_group.items()}
-    return figures
+    """dict metric -> score, as group_scores.with_groups returns it."""
+    return with_groups(lambda some, given: _figures(task, some, given, labels), examples, predictions)
 
 
 def measure(
