@@ -115,8 +115,8 @@ LAYERS = [
             "transfer vector_losses vector_objective vector_start vector_teachers"
         ),
         "keras_bert_app.tasks.families": (
-            "answer_report answer_spans entities group_scores multiple_choice question_answering ranking_scores reranking "
-            "sequence_report sequences "
+            "answer_report answer_spans entities group_scores multiple_choice question_answering ranking_scores "
+            "reranking sequence_report sequences "
             "squad_scores tagging tagging_rows text_scores text_to_text text_vectors vector_answers vector_checks"
         ),
         "keras_bert_app.tasks.readers": (

@@ -85,8 +85,9 @@ def save(
         },
     )
     for old in list_checkpoints(workdir)[:-keep]:
-        if not keep_every or int(CHECKPOINT_NAME.search(old)[2]) % keep_every:
-            storage.remove_tree(old)
+        if not keep_every or step_of(old) % keep_every:
+            _remove(old)
+    _drop_replaced_best(workdir)
     return directory
 
 
@@ -108,7 +109,10 @@ def save_variables(workdir: str, variables: Mapping[str, tf.Variable], step: int
 def save_best(
     workdir: str, model: Any, step: int, figures: Mapping[str, float], mean_of_steps: Sequence[int] = ()
 ) -> None:
-    """Replaces the best weights of a run.
+    """Keeps the weights as the best ones of a run.
+
+    A run that continues from an earlier step forgets later weights. So the best weights up to the newest checkpoint
+    stay until a later checkpoint of the run is saved.
 
     Args:
         workdir: the work directory.
@@ -118,7 +122,7 @@ def save_best(
         mean_of_steps: steps of the checkpoints whose mean the weights are; () for the weights of one step.
     """
     earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
-    # A run with a time budget that repeats a step gets other weights. A finished run that evaluates again does not.
+    # A mean of checkpoints replaces the weights of its last step. A finished run that evaluates again writes nothing.
     has_changed = any(
         path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures
         for path in earlier
@@ -126,18 +130,54 @@ def save_best(
     notes = {"figures": figures, **({"mean_of_steps": [*mean_of_steps]} if mean_of_steps else {})}
     directory = _write(workdir, name, step, _tracked(model, None), notes, replaces=has_changed)
     for old in earlier:
-        if old != directory:
-            storage.remove_tree(old)
+        if step_of(old) > step_of(directory):
+            _remove(old)
+    _drop_replaced_best(workdir)
 
 
-def forget_best(workdir: str) -> None:
-    """Removes the best weights of an earlier start, before a run starts again from the beginning.
+def forget_best(workdir: str, after: int = -1) -> None:
+    """Removes the best weights of steps that a run takes again.
 
     Args:
         workdir: the work directory.
+        after: the step from which the run continues; -1 for a run that begins.
     """
     for directory in best_checkpoints(workdir):
+        if step_of(directory) > after:
+            _remove(directory)
+
+
+def step_of(directory: str) -> int:
+    """The step in the name of a checkpoint.
+
+    Args:
+        directory: the checkpoint.
+    """
+    return int(CHECKPOINT_NAME.search(directory)[2])
+
+
+def _drop_replaced_best(workdir):
+    """Removes best weights that no start of the run needs: those with newer ones up to the newest checkpoint."""
+    saved = list_checkpoints(workdir)
+    best = best_checkpoints(workdir)
+    needed = [old for old in best if saved and step_of(old) <= step_of(saved[-1])][-1:] + best[-1:]
+    for old in best:
+        if old not in needed:
+            _remove(old)
+
+
+def _remove(directory):
+    """Removes a checkpoint, whose name first says that it is no longer whole."""
+    if storage.is_remote(directory):
+        storage.remove_file(os.path.join(directory, CHECKPOINT_MANIFEST))
         storage.remove_tree(directory)
+        return
+    root, name = os.path.split(directory)
+    gone = os.path.join(root, f"writing-removed-{name}")
+    if storage.exists(gone):
+        storage.remove_tree(gone)
+    os.rename(directory, gone)
+    storage.remove_tree(gone)
 
 
 def _write(workdir, name, step, tracked, notes, replaces=False):
@@ -188,7 +228,10 @@ def list_checkpoints(workdir: str) -> list[str]:
 
 
 def best_checkpoints(workdir: str) -> list[str]:
-    """Directories of the best weights of a fine-tuning run: none, one, or two during a change.
+    """Directories of the best weights of a fine-tuning run, the best ones last.
+
+    There are two if the best ones are newer than the newest checkpoint: a start that continues from there takes the
+    first ones.
 
     Args:
         workdir: the work directory.

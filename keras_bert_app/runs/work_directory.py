@@ -220,8 +220,8 @@ def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> li
 
     Args:
         workdir: the work directory.
-        kind: "step" for those that a run may go on from, "best" for the best weights of a fine-tuning run. While the
-            best weights change, there are two such directories.
+        kind: "step" for those that a run may go on from, "best" for the best weights of a fine-tuning run, see
+            checkpoints.best_checkpoints.
     """
     root = path_in(workdir, "checkpoints")
     names = [
@@ -233,7 +233,7 @@ def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> li
 
 
 def unfinished(workdir: str | os.PathLike) -> list[str]:
-    """Directories of checkpoints whose saving was interrupted.
+    """Directories of checkpoints whose saving or removal was interrupted.
 
     Args:
         workdir: the work directory.

@@ -36,7 +36,7 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
     """The batches of an epoch, in random order. Together they have every unit once.
 
     With length buckets, the function sorts the units of _POOL batches by length before it divides them into batches.
-    Then it shuffles the batches.
+    Then it shuffles the batches. For triplets it sorts groups of units of one label, and these groups stay together.
 
     Args:
         features: Features.
@@ -46,15 +46,15 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
     generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
     order = generator.permutation(features.num_units)
     size = run.global_batch_size
-    if run.vector_loss == "triplet":
-        order = _labels_together(features.labels["labels"], order, generator)
     if features.text_numbers is not None:
-        sort_key = features.work() if run.length_buckets and run.vector_loss != "triplet" else None
-        batches = _without_repeats(features, size, order, sort_key)
+        batches = _without_repeats(features, size, order, features.work() if run.length_buckets else None)
     elif run.batch_tokens:
         batches = _by_tokens(features, run, order)
+    elif run.vector_loss == "triplet":
+        groups = _groups_of_labels(features.labels["labels"], order, generator)
+        batches = _consecutive(_groups_by_length(groups, features.work(), size) if run.length_buckets else groups, size)
     elif not run.length_buckets:
-        return [Batch(order[start : start + size], size) for start in range(0, len(order), size)]
+        return _consecutive([order], size)
     else:
         batches = _by_rows(features.work(), size, order)
     return [batches[index] for index in generator.permutation(len(batches))]
@@ -84,8 +84,20 @@ def _by_rows(work, size, order):
     return batches
 
 
-def _labels_together(labels, order, generator):
-    """The units in random order, in groups of _LABEL_GROUP of one label. The rest of a label is a smaller group."""
+def _consecutive(groups, size):
+    """Batches of `size` units from groups of units, in the order of the groups."""
+    order = np.concatenate(groups)
+    return [Batch(order[start : start + size], size) for start in range(0, len(order), size)]
+
+
+def _groups_by_length(groups, work, size):
+    """Groups of units in pools of about _POOL batches. In a pool they are sorted by the work of their units."""
+    pools = np.cumsum([len(group) for group in groups]) // (_POOL * size)
+    return [groups[number] for number in np.lexsort(([work[group].mean() for group in groups], pools))]
+
+
+def _groups_of_labels(labels, order, generator):
+    """The units in groups of _LABEL_GROUP of one label, in random order. The rest of a label is a smaller group."""
     of_label = {}
     for unit in order:
         of_label.setdefault(labels[unit], []).append(unit)
@@ -94,7 +106,7 @@ def _labels_together(labels, order, generator):
         for units in of_label.values()
         for start in range(0, len(units), _LABEL_GROUP)
     ]
-    return np.concatenate([groups[number] for number in generator.permutation(len(groups))])
+    return [np.array(groups[number]) for number in generator.permutation(len(groups))]
 
 
 def _without_repeats(features, size, order, work):

@@ -29,6 +29,7 @@ class Scorer:
         first_step: int. The step from which the run continues. The scorer ignores later rows of metrics.jsonl.
 
     Attributes:
+        kept: (step, score) of the best weights on disk up to first_step, and later of new ones; None without.
         history: list of (step, score by the first metric of the task).
         average: dict with steps and score of the mean of the newest checkpoints. {} before evaluate_average.
     """
@@ -57,6 +58,18 @@ class Scorer:
             for row in reporting.read_metrics(workdir)
             if f"eval_{self.metric}" in row and row["step"] <= first_step
         ]
+        self.kept = self._kept_before(first_step)
+        if self.chief:
+            checkpoints.forget_best(workdir, after=first_step)
+
+    def _kept_before(self, first_step):
+        # The chief removes the weights of later steps, so other processes must not read them.
+        best = [each for each in checkpoints.best_checkpoints(self.workdir) if checkpoints.step_of(each) <= first_step]
+        if not best:
+            return None
+        manifest = checkpoints.read_manifest(best[-1], verify=False)
+        score = manifest.get("figures", {}).get(f"eval_{self.metric}")
+        return None if score is None else (manifest["step"], reporting.as_written(score))
 
     def logits(
         self, features: Features, should_stop: Callable[[], bool] = lambda: False, times: int = 1
@@ -127,7 +140,7 @@ class Scorer:
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier_scores = [score for at, score in self.history if at < step]
         score = reporting.as_written(scores[self.metric])  # a resumed run reads rounded scores
-        is_best = not earlier_scores or score > max(earlier_scores)
+        is_best = self._is_best(step, score)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
         strategies.wait_for_all(self.strategy)  # from here on, every process may read the best weights
@@ -154,7 +167,7 @@ class Scorer:
         checkpoint_averages.load_mean(directories, self.model)
         scores = self._scores()
         score, last_step = reporting.as_written(scores[self.metric]), steps[-1]
-        is_best = score > max(score for _, score in self.history)
+        is_best = self._is_best(last_step, score)
         if is_best and self.chief:
             figures = {f"eval_{name}": float(value) for name, value in scores.items()}
             checkpoints.save_best(self.workdir, self.model, last_step, figures, steps)
@@ -164,6 +177,13 @@ class Scorer:
             f"mean of the checkpoints of steps {', '.join(f'{step:,}' for step in steps)}: dev {_shown(scores)}"
             + (" (the best so far)" if is_best else "")
         )
+
+    def _is_best(self, step, score):
+        """Whether weights are better than the kept ones, or are the same. Then they are the kept ones from now on."""
+        is_best = self.kept is None or score > self.kept[1] or (step, score) == self.kept
+        if is_best:
+            self.kept = step, score
+        return is_best
 
     def _scores(self, should_stop=lambda: False):
         """dict metric -> score of the model on the dev examples; None after a stop."""

@@ -15,8 +15,9 @@ from keras_bert_app.errors import Interrupted
 from keras_bert_app.modeling.task_head import Head
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoint_manifests, checkpoints
-from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.runs.work_directory import ExistingRun, unfinished
 from keras_bert_app.tasks.dev_evaluation import Scorer
+from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import reporting
 from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
 
@@ -91,6 +92,49 @@ def test_the_best_weights_of_a_repeated_step_are_replaced_only_with_another_scor
     assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written_at
     assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
     assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
+
+
+def test_best_weights_of_steps_that_are_taken_again_are_forgotten_and_earlier_ones_come_back(
+    ended_early, table_dir, tmp_path
+):
+    workdir = str(tmp_path / "run")
+    shutil.copytree(ended_early[0], workdir)
+    model = FinetunedRun(workdir).model
+    for directory in checkpoints.list_checkpoints(workdir):
+        if checkpoints.step_of(directory) > 4:
+            shutil.rmtree(directory)
+    for step, score in ((6, 0.8), (7, 0.9)):  # as a run that was killed after step 7 leaves them
+        checkpoints.save_best(workdir, model, step, {"eval_accuracy": score})
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000003", "00000007"]
+    figures, output = run_on(workdir, table_dir, **_EARLY)
+    assert "resumed at step 4" in output and figures["best"] == ended_early[1]["best"]
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000003"]
+
+
+def test_a_better_mean_of_an_earlier_end_stays_when_the_run_goes_on(ended_early, table_dir, tmp_path):
+    workdir = str(tmp_path / "run")
+    shutil.copytree(ended_early[0], workdir)
+    shutil.rmtree(newest(workdir))
+    model, path = FinetunedRun(workdir).model, pathlib.Path(workdir, "metrics.jsonl")
+    checkpoints.save_best(workdir, model, 8, {"eval_accuracy": 0.9}, [6, 8])
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{json.dumps(row | {'eval_accuracy': 0.1})}\n" for row in rows))
+    figures, _ = run_on(workdir, table_dir, **_EARLY)
+    assert figures["best"].items() >= {"step": 8, "score": 0.9, "mean_of_steps": [6, 8]}.items()
+
+
+def test_a_checkpoint_whose_removal_was_interrupted_is_none_of_the_run(ended_early, tmp_path, monkeypatch):
+    workdir = str(tmp_path / "run")
+    shutil.copytree(ended_early[0], workdir)
+    model = FinetunedRun(workdir).model
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints.storage, "remove_tree", lambda path: os.remove(os.path.join(path, "manifest.json")))
+        checkpoints.save_best(workdir, model, 10, {"eval_accuracy": 0.9})  # step 9 has a checkpoint
+        checkpoints.save_best(workdir, model, 11, {"eval_accuracy": 0.95})
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000003", "00000011"]
+    assert unfinished(workdir)
+    checkpoints.save_best(workdir, model, 12, {"eval_accuracy": 0.99})
+    assert not unfinished(workdir)
 
 
 @pytest.mark.parametrize("stops_again", [False, True])
