@@ -9,9 +9,9 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import dev_halves, registry, sampling
-from keras_bert_app.tasks.families import ranking_scores
+from keras_bert_app.tasks.families import ranking_scores, vector_checks
 from keras_bert_app.tasks.features import Features
-from keras_bert_app.tasks.task import RERANK, Examples, Task
+from keras_bert_app.tasks.task import RERANK, SIMILARITY, Examples, Task
 
 _SHOWN_CLASSES = 6
 
@@ -141,6 +141,8 @@ def choosing_and_reported(run: FinetuningConfig, task: Task, dev_examples: Examp
 
 def _check_scores(task, run, examples, half):
     """Raises UserError if a part of dev has no score, so that the run does not end at an evaluation."""
+    if task.kind == SIMILARITY:
+        vector_checks.check_judged(examples, run, half)
     if not task.can_score:
         return
     path = examples[0].place.rpartition(":")[0]

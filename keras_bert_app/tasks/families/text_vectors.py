@@ -248,6 +248,8 @@ def decode(
     """
     if any(example.label is not None for example in examples) or run.similarity_metric != "spearman":
         vector_checks.check_judged(examples, run)
+    else:
+        vector_checks.check_pairs(examples)
     return vector_answers.predictions(examples, logits, run.similarity_metric)
 
 

@@ -90,12 +90,13 @@ def check_not_alone(examples: Sequence[Any], run: FinetuningConfig, num_alone: i
         )
 
 
-def check_judged(examples: Sequence[Any], run: FinetuningConfig) -> None:
+def check_judged(examples: Sequence[Any], run: FinetuningConfig, half: str = "") -> None:
     """Checks that examples have what the score of the run needs.
 
     Args:
         examples: text_vectors.Example.
         run: FinetuningConfig. Its similarity_metric.
+        half: str. The half of dev that the examples are, for messages; "" for all examples of a file.
 
     Raises:
         UserError: they have not; the message names the first one.
@@ -114,10 +115,29 @@ def check_judged(examples: Sequence[Any], run: FinetuningConfig) -> None:
             f"{other.place}: the score {run.similarity_metric} needs {what} in each row; name the columns with "
             "--text_columns and --label_column, or give another file"
         )
+    place, advice = examples[0].place, ""
+    if half:
+        place, advice = f"{place.rpartition(':')[0]}, {half}", "; give more rows, or --test_file"
     if run.similarity_metric == "spearman" and len({example.label for example in examples}) < 2:
         raise UserError(
-            f"{examples[0].place}: all scores are {examples[0].label:g}; expected different ones, because spearman "
-            "compares their order"
+            f"{place}: all scores are {examples[0].label:g}; expected different ones, because spearman compares their "
+            f"order{advice}"
         )
     if run.similarity_metric == "nearest_label" and len(examples) < 2:
-        raise UserError(f"{examples[0].place}: the nearest other text needs two examples; give more")
+        raise UserError(f"{place}: the nearest other text needs two examples{advice or '; give more'}")
+
+
+def check_pairs(examples: Sequence[Any]) -> None:
+    """Checks that examples without scores have the two texts whose cosine is predicted.
+
+    Args:
+        examples: text_vectors.Example.
+
+    Raises:
+        UserError: one has not. The message names the first one.
+    """
+    if other := next((example for example in examples if len(example.texts) != 2), None):
+        raise UserError(
+            f"{other.place}: expected two texts in each row, whose cosine is predicted; name the columns with "
+            "--text_columns, or give another file (`embed` writes the vectors of single texts)"
+        )

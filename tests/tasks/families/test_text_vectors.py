@@ -17,10 +17,9 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.task_models import make_task_model
 from keras_bert_app.modeling.vector_model import VectorHead
 from keras_bert_app.runs.shared_tokenizer import tokenizer_of
-from keras_bert_app.tasks import batch_plans, finetuning_start, registry
+from keras_bert_app.tasks import batch_plans, finetuning_start, labelled_data, registry
 from keras_bert_app.tasks.families import text_vectors, vector_answers
 from keras_bert_app.tasks.families.text_vectors import Example
-from keras_bert_app.tasks.labelled_data import with_swapped_pairs
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.task import Examples
 from keras_bert_app.vectors.embedding import Embedder, embedder_of_module, for_role
@@ -118,6 +117,27 @@ def test_files_that_the_score_cannot_judge_are_refused(tmp_path, metric, rows, m
         TASK.read_split(data, "dev", run)
 
 
+@pytest.mark.parametrize(
+    "metric, labels, message",
+    [
+        ("spearman", [1.0, *[0.0] * 30], "t.tsv, the half of dev that .* weights: all scores are 0; .*--test_file"),
+        ("nearest_label", ["x", "y"], "t.tsv, the half of dev .*: the nearest other text needs two .*--test_file"),
+    ],
+)
+def test_a_half_of_dev_that_cannot_be_judged_is_refused_before_the_training(metric, labels, message):
+    texts = ("a", "b") if metric == "spearman" else ("a",)
+    examples = [Example("", (f"a{n}", *texts[1:]), label, f"t.tsv:{n}") for n, label in enumerate(labels)]
+    run = FinetuningConfig(task="similarity", similarity_metric=metric)
+    with pytest.raises(UserError, match=message):
+        labelled_data.choosing_and_reported(run, TASK, Examples(examples))
+
+
+def test_single_texts_have_no_cosine_to_predict():
+    examples, run = [Example("", ("a",), None, "t.tsv:2")], FinetuningConfig(similarity_metric="spearman")
+    with pytest.raises(UserError, match="t.tsv:2: expected two texts in each row, whose cosine is predicted"):
+        text_vectors.decode(TASK, examples, None, [np.ones((1, 4))], run, ())
+
+
 def test_losses_that_cannot_learn_from_a_table_are_refused():
     def refused(loss, labels, message, texts=("a", "b"), **settings):
         examples = [Example("", texts, label, f"t.tsv:{n}") for n, label in enumerate(labels)]
@@ -167,7 +187,7 @@ def test_a_column_without_texts_is_refused_with_the_number_of_rows(tmp_path):
 def test_pairs_of_two_roles_cannot_be_swapped():
     examples = Examples([Example("", ("a", "b"), None, "t.tsv:1")])
     with pytest.raises(UserError, match="--swap_pairs: task similarity has no pairs of equal roles; leave it out"):
-        with_swapped_pairs(examples, TASK)
+        labelled_data.with_swapped_pairs(examples, TASK)
 
 
 def test_ranks_leave_out_other_own_texts_of_the_same_text():
