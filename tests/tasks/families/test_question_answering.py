@@ -315,6 +315,16 @@ def test_scores_and_the_tuned_threshold_follow_from_the_predictions(answered):
     assert qa.score(ONE, *with_answer, ()) == {"exact": 0.5, "f1": pytest.approx((1 + 2 / 3) / 2)}
 
 
+def test_equal_ids_of_several_files_keep_all_their_answers(tmp_path, answered):
+    examples, predictions = answered
+    for file, ids in (("a", ["7"]), ("b", ["7", "7 (2)"]), ("c", ["7"])):
+        examples = [*examples, *(dataclasses.replace(examples[0], guid=id, place=file) for id in ids)]
+    predictions = [*predictions, *({**predictions[0], "text": f"{number}"} for number in range(4))]
+    qa.write_predictions(ONE, str(tmp_path), examples, predictions)
+    read = json.loads((tmp_path / "predictions.json").read_text())
+    assert [read[name] for name in ("7", "7 (3)", "7 (2)", "7 (4)")] == ["0", "1", "2", "3"]
+
+
 def test_the_baselines_need_no_model(examples):
     what, predictions = qa.baseline(TWO, [], examples, ())
     assert what == "no answer to any question"
