@@ -163,8 +163,8 @@ LAYERS = [
             "map_vectors mine_negatives nearest_words predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
-            "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "
-            "interrupts output_files pooling_flags raw_text_flags written_places"
+            "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_files "
+            "input_text interrupts output_files pooling_flags raw_text_flags written_places"
         ),
     },
 ]

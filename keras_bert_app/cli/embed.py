@@ -12,7 +12,7 @@ import sys
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, output_files, pooling_flags, written_places
+from keras_bert_app.cli.common import app, input_files, output_files, pooling_flags, written_places
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.vectors import text_sources
 from pipelines.text.text_files import ReaderCounts
@@ -82,6 +82,7 @@ def _check_flags(input_file, output_file):
         raise UserError(
             f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name"
         )
+    input_files.check_regular("input_file", input_file)
     written_places.check_new([output_file], "output_file")
 
 

@@ -57,7 +57,7 @@ def main(texts: list[str]) -> None:
     stream = TextStream(workdir, options)
     for text in texts:
         for number in range(_NUM_TEXTS.value):
-            _print_text(text, stream.continued(os.fsencode(text), _SEED.value + number, _warn))
+            _print_text(text, stream.continued(os.fsencode(text), (_SEED.value + number) % (1 << 31), _warn))
 
 
 def _warn(line):

@@ -14,7 +14,7 @@ import sys
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, output_files, written_places
+from keras_bert_app.cli.common import app, input_files, output_files, written_places
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
@@ -92,10 +92,7 @@ def _check_flags(saved_model, corpus_file, output_file, picture_file):
             raise UserError(f"--output_file={output_file}: would replace the --{name} {path}; give another name")
     written_places.check_new([output_file, picture_file], "output_file")
     text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
-    if not storage.is_remote(corpus_file) and os.path.exists(corpus_file) and not os.path.isfile(corpus_file):
-        raise UserError(
-            f"--corpus_file={corpus_file}: cannot be read several times; give a regular file, not a pipe or directory"
-        )
+    input_files.check_regular("corpus_file", corpus_file)
     # This reports a wrong name before TensorFlow loads.
     if _PAIRS_FILE.value:
         with open_text(_PAIRS_FILE.value):

@@ -64,6 +64,8 @@ def _answer_texts(workdir):
         raise UserError("--input_file and raw texts were both given; give one of them")
     if given["together"]:
         raise UserError("--ensemble is for --input_file; the best seed alone answers raw texts; leave out --ensemble")
+    if "strategy" in given["changes"]:
+        raise UserError("--strategy is for --input_file; one device answers raw texts; leave out --strategy")
     raw_text_flags.check()
     output_dir, path = _OUTPUT_DIR.value, os.path.join(_OUTPUT_DIR.value, _ANSWERS)
     if output_dir:
@@ -75,8 +77,10 @@ def _answer_texts(workdir):
     set_threads(workdir)
     serve, names = finetuned_export.raw_text_function(workdir, given["changes"])
 
+    size = given["changes"].get("global_batch_size", raw_answers.BATCH_SIZE)
+
     def lines():
-        for row, answer in raw_answers.answers(serve, raw_text_flags.rows(names)):
+        for row, answer in raw_answers.answers(serve, raw_text_flags.rows(names), size):
             print(*raw_answers.text_lines(row, answer), sep="\n", flush=True)
             yield raw_answers.json_line(row, answer).encode()
 

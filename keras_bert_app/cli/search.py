@@ -20,7 +20,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app
+from keras_bert_app.cli.common import app, input_files
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
@@ -126,14 +126,11 @@ def _check_flags(queries, corpus_file):
     text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
         # This reports a wrong name before TensorFlow loads. A pipe can be read only once, so it is not opened here.
-        if path not in ("", "-") and not storage.is_remote(path) and not _is_pipe_or_directory(path):
+        if path not in ("", "-") and not storage.is_remote(path) and not input_files.is_local_other(path):
             with open_text(path) as file:
                 if path == _QUERY_FILE.value and not file.read(1):
                     raise UserError(f"--query_file={path}: has no query; write one a line")
-    if not storage.is_remote(corpus_file) and _is_pipe_or_directory(corpus_file):
-        raise UserError(
-            f"--corpus_file={corpus_file}: cannot be read several times; give a regular file, not a pipe or directory"
-        )
+    input_files.check_regular("corpus_file", corpus_file)
 
 
 def _check_vector_flags():
@@ -149,10 +146,6 @@ def _check_vector_flags():
         raise UserError(
             f"--rescore_count={_RESCORE_COUNT.value} is below --{flag}={_num_wanted()}; give at least as many"
         )
-
-
-def _is_pipe_or_directory(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def _corpus(corpus_file: str, counts: ReaderCounts | None = None) -> Iterator[bytes]:

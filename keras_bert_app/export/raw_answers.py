@@ -53,18 +53,19 @@ def load(saved_model: str) -> tuple[Callable, tuple[str, ...]]:
     raise UserError(f"{saved_model}: takes {', '.join(sorted(taken))}, not raw texts; give an export of a run")
 
 
-def answers(serve: Callable, rows: Iterable[Mapping]) -> Iterator[tuple[Mapping, dict]]:
+def answers(serve: Callable, rows: Iterable[Mapping], batch_size: int = BATCH_SIZE) -> Iterator[tuple[Mapping, dict]]:
     """Answers examples in batches. If a CPU writes texts, several batches run at the same time.
 
     Args:
         serve: function. The result of load, or the serving_default of a module in this process.
         rows: iterable of dict. Each maps the name of an input to a str, or choices to a list of str.
+        batch_size: int. The number of examples that are answered together.
 
     Yields:
         (the example, its answer as a dict that JSON can hold).
     """
     num_calls = processors.num_cores() if _writes_texts(serve) and not tf.config.list_physical_devices("GPU") else 1
-    size = threads.rows_of_call(BATCH_SIZE, BATCH_SIZE, num_calls)
+    size = threads.rows_of_call(batch_size, batch_size, num_calls)
     for batch, found in threads.in_order(
         lambda batch: (batch, list(_answer_batch(serve, batch))), _batches(rows, size), num_calls
     ):

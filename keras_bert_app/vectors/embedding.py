@@ -167,7 +167,8 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
     Raises:
         UserError: the export cannot be loaded, it gives no sentence vectors, or its files contradict each other.
     """
-    signatures, directory = saved_models.load(saved_model).signatures, saved_models.find(saved_model)
+    directory = saved_models.find(saved_model)  # a newer version may appear during the loading
+    signatures = saved_models.load(directory).signatures
     outputs = signatures["serving_default"].structured_outputs if "serving_default" in signatures else {}
     if not isinstance(outputs, dict) or "embedding" not in outputs or "num_tokens" not in signatures:
         raise UserError(

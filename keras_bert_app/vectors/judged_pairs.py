@@ -55,6 +55,10 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
     examples = task.read(path, run, True)
     _check(path, examples, positive_score)
     remarks, count, judged = examples.notes(), len(examples), _judged(examples)
+    if positive_score is not None and not any(example.label >= positive_score for example in examples):
+        raise UserError(
+            f"{path}: has no pair with a score of {positive_score:g} or more; give a lower --positive_score"
+        )
     examples = [examples[row] for row in sampled_rows(count, most)]
     if count > len(examples):
         remarks.append(f"a sample of {len(examples):,} of its {count:,} rows is used")
@@ -73,7 +77,8 @@ def read_pairs(path: str, run: FinetuningConfig, positive_score: float | None, m
     others += [(row[0], negative) for row in rows for negative in row[2:]]
     if not positives:
         raise UserError(
-            f"{path}: has no pair with a score of {positive_score:g} or more; give a lower --positive_score"
+            f"{path}: a sample of {len(examples):,} of its {count:,} rows has no pair with a score of "
+            f"{positive_score:g} or more; give a table with more of them, or a lower --positive_score"
         )
     series = {POSITIVES: np.array(positives), RANDOM: _random_pairs(path, positives, texts, judged)}
     if others:

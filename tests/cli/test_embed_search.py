@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import types
 import numpy as np
 import pytest
 
-from keras_bert_app.export import sentence_vectors
+from keras_bert_app.export import saved_models, sentence_vectors
 from keras_bert_app.export.sentence_vectors import Pooling
 from keras_bert_app.interop import own_layout
+from keras_bert_app.vectors import embedding
 from tests.cli.test_commands import ROOT, assert_refused, command
 from tests.export.small_model import WEIGHTS
 
@@ -155,12 +157,18 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
             ],
             ["is the --input_file, whose texts would be lost"],
         ),
+        (
+            ["--saved_model=PLACE/export", "--input_file=PLACE/pipe", "--output_file=PLACE/out.npy"],
+            ["pipe: cannot be read several times; give a regular file"],
+        ),
     ],
 )
 def test_a_wrong_flag_of_embed_gives_one_line_and_leaves_no_file(embed, place, flags, parts):
     (place / "empty.txt").touch()
     (place / "texts.tsv").write_text("a b c\n")
     (place / "folder.npy").mkdir(exist_ok=True)
+    if not (place / "pipe").exists():
+        os.mkfifo(place / "pipe")
     (place / "out.npy").unlink(missing_ok=True)
     before = set(os.listdir(place))
     assert_refused(
@@ -191,6 +199,19 @@ def test_a_wrong_flag_of_search_gives_one_line(search, place, arguments, parts):
     np.save(place / "few.npy", np.ones((5, 33), np.float32))
     np.save(place / "other.npy", np.random.default_rng(0).normal(size=(6, 33)))
     assert_refused(search(*(argument.replace("PLACE", str(place)) for argument in arguments)), *parts)
+
+
+def test_a_version_that_appears_during_the_loading_is_not_mixed_in(place, tmp_path, monkeypatch):
+    exported, load = shutil.copytree(place / "export", tmp_path / "export"), saved_models.load
+
+    def slow_load(path):
+        loaded = load(path)
+        shutil.copytree(exported / "1", exported / "2", dirs_exist_ok=True)
+        (exported / "2" / "export.json").write_text("of another model")
+        return loaded
+
+    monkeypatch.setattr(saved_models, "load", slow_load)
+    assert embedding.load_embedder(str(exported))([b"a b"])[0].shape == (1, 33)
 
 
 def test_ctrl_c_leaves_nothing_half_written(place):

@@ -34,6 +34,7 @@ def test_seeds_give_different_texts_that_repeat(run, workdir):
     texts = run(*arguments).stdout.splitlines()
     later = run(*arguments[:-1], "--seed=1", "a b").stdout.splitlines()
     assert len(set(texts)) == len(set(later)) == 2 and later[0] == texts[1]
+    assert run(*arguments[:-1], f"--seed={2**31 - 1}", "a b").stdout.splitlines()[1] == texts[0]  # the next one is 0
 
 
 def test_parts_of_a_stream_join_to_the_text_that_is_written_at_once(workdir, monkeypatch):

@@ -1,12 +1,31 @@
-"""The messages of `predict` about files from which it reads no example."""
+"""`predict`: flags of raw texts, and messages about files from which it reads no example."""
 
 import types
 
 import pytest
+import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.export import finetuned_export
 from keras_bert_app.tasks import registry, scoring
 from tests.tasks.texts import written
+
+
+def test_raw_texts_take_the_batch_size_and_no_strategy(run, monkeypatch):
+    batches = []
+
+    def serve(text):
+        batches.append(len(text))
+        return {"truncated": tf.zeros(len(text), tf.bool), "score": tf.ones(len(text))}
+
+    serve.structured_outputs = {}
+    monkeypatch.setattr(scoring, "set_threads", lambda workdir: None)
+    monkeypatch.setattr(finetuned_export, "raw_text_function", lambda *_: (serve, ("text",)))
+    texts = [f"--text={number}" for number in range(5)]
+    assert run("predict", "--workdir=x", "--global_batch_size=2", *texts).returncode == 0
+    assert batches == [2, 2, 1]
+    result = run("predict", "--workdir=x", "--strategy=mirrored", *texts)
+    assert result.returncode == 2 and "--strategy is for --input_file; one device answers raw texts" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,13 @@ def test_a_score_splits_the_pairs(tmp_path):
     assert judged_pairs.read_pairs(path, RUN, 3.0, 2).remarks[-1] == "a sample of 2 of its 3 rows is used"
 
 
+def test_a_sample_without_positive_pairs_is_not_called_a_table_without_them(tmp_path):
+    rows = [f"a{number}\tb{number}\t{5 if number == 300 else 0}" for number in range(301)]
+    path = write_table(tmp_path, "sentence1\tsentence2\tscore", *rows)
+    with pytest.raises(UserError, match="a sample of 2 of its 301 rows has no pair with a score of 4 or more; give a"):
+        judged_pairs.read_pairs(path, RUN, 4.0, 2)
+
+
 @pytest.mark.parametrize(
     "lines, score, message",
     [

@@ -1,5 +1,6 @@
 """The flags of `ask` and `predict` for raw texts from the command line or from a file."""
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from absl import flags
@@ -8,6 +9,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
 from pipelines.plurals import counted
+from pipelines.text.text_files import ReaderCounts
 
 flags.disclaim_key_flags()  # --help then lists them under the command that calls `define`
 
@@ -109,8 +111,8 @@ def rows(names: Sequence[str], texts: Sequence[str] = ()) -> Iterator[dict]:
 
 
 def _rows_of_file(names, path):
-    has_many, number = names[-1] == _MANY, 0
-    for number, line in enumerate(text_sources.read_texts(path, "lines"), 1):
+    has_many, number, counts = names[-1] == _MANY, 0, ReaderCounts()
+    for number, line in enumerate(text_sources.read_texts(path, "lines", counts=counts), 1):
         columns = line.decode("utf-8", "replace").split("\t") if len(names) > 1 else [line.decode("utf-8", "replace")]
         if len(columns) < len(names) or len(columns) > len(names) and not has_many:
             expected = ", ".join([*names[:-1], "its choices"] if has_many else names)
@@ -123,3 +125,5 @@ def _rows_of_file(names, path):
         yield dict(zip(names, columns, strict=True))
     if not number:
         raise UserError(f"{path}: has no text, not even an empty line; give a file with one example a line")
+    for line in text_sources.remarks(counts, 0):
+        print(f"{path}: {line}", file=sys.stderr)

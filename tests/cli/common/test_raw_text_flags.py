@@ -47,6 +47,17 @@ def test_texts_pairs_questions_and_choices_come_from_flags(rows):
     ]
 
 
+def test_a_line_that_is_cut_is_said(rows, tmp_path, capsys):
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"a" * (1 << 21) + b"\nb\xff\n")
+    (long, short) = rows(("text",), f"--text_file={path}")
+    assert len(long["text"]) < 1 << 21 and short["text"].startswith("b")
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "1 lines hold invalid UTF-8; those bytes were left out",
+        "1 lines are longer than 1 MB; the rest of them was left out",
+    ]
+
+
 def test_each_line_of_a_plain_file_is_an_example_with_tabs_between_its_texts(rows, tmp_path):
     path = tmp_path / "plain.txt"
     path.write_text("a\tb\nc\td\n", encoding="utf-8")
