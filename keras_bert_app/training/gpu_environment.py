@@ -3,11 +3,13 @@
 This module does not import TensorFlow, so a command can call it before that import.
 """
 
+import contextlib
 import glob
 import hashlib
 import importlib.metadata
 import os
 import pathlib
+import sys
 
 # These options turn off steps of XLA's compilation that gave no speed. On an H200, BERT base took 36.4 ms a step with
 # and without the options. It compiled in 29 s with them, and in 86 to 106 s without. Without autotuning, every process
@@ -34,7 +36,12 @@ def prepare() -> None:
     # A compiled program belongs to one GPU.
     if len(devices) == 1 and "persistent_cache" not in options:
         directory = cache_directory()
-        directory.mkdir(parents=True, exist_ok=True)
+        if not _is_writable(directory):
+            print(
+                f"{directory}: cannot be written, so each start compiles anew; XDG_CACHE_HOME names another place",
+                file=sys.stderr,
+            )
+            return
         keep_newest(directory.parent, _MOST_CACHE_BYTES)
         os.environ["TF_XLA_FLAGS"] = (
             f"{options} --tf_xla_persistent_cache_directory={directory} --tf_xla_persistent_cache_device_types=GPU"
@@ -64,12 +71,27 @@ def keep_newest(directory: pathlib.Path, most_bytes: int) -> None:
         directory: the directory. Files that lie directly in the directory stay.
         most_bytes: limit for the sum of the sizes.
     """
-    files = sorted((path for path in directory.glob("*/*") if path.is_file()), key=lambda path: -path.stat().st_mtime)
-    total = 0
-    for path in files:
-        total += path.stat().st_size
+    files, total = [], 0
+    for path in directory.glob("*/*"):
+        with contextlib.suppress(OSError):  # another process may rename or delete the file at any time
+            if path.is_file():
+                about = path.stat()
+                files.append((about.st_mtime, about.st_size, path))
+    for _, size, path in sorted(files, reverse=True):
+        total += size
         if total > most_bytes:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _is_writable(directory):
+    if not directory.is_absolute():  # "~" of a user without a home
+        return False
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK)
 
 
 def _devices() -> list[str]:

@@ -134,6 +134,21 @@ def test_environment_variables_are_set_for_a_gpu_and_those_of_the_user_are_kept(
     assert gpu_environment.cache_directory().is_dir() and os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
 
 
+@pytest.mark.parametrize("cache", ["file/cache", "~"])
+def test_a_place_that_cannot_be_written_keeps_no_compiled_programs_and_says_so(monkeypatch, tmp_path, capsys, cache):
+    for name in ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_FORCE_GPU_ALLOW_GROWTH"):
+        monkeypatch.setenv(name, "")
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gpu_environment, "_devices", lambda: ["/dev/nvidia0"])
+    monkeypatch.setenv("XDG_CACHE_HOME", cache if cache == "~" else str(tmp_path / cache))
+    gpu_environment.prepare()
+    assert os.environ["TF_XLA_FLAGS"] == "" and "--xla_gpu" in os.environ["XLA_FLAGS"]
+    line = capsys.readouterr().err
+    assert "cannot be written, so each start compiles anew; XDG_CACHE_HOME names" in line and line.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_gpu_that_cuda_visible_devices_hides_does_not_count(monkeypatch):
     monkeypatch.setattr(gpu_environment.glob, "glob", lambda pattern: ["/dev/nvidia0", "/dev/nvidia1"])
     for visible, number in ((None, 2), ("", 0), ("-1", 0), ("1", 1), ("0,1", 2)):
@@ -143,13 +158,17 @@ def test_a_gpu_that_cuda_visible_devices_hides_does_not_count(monkeypatch):
         assert len(gpu_environment._devices()) == number
 
 
-def test_the_oldest_compiled_programs_are_deleted_first(tmp_path):
+def test_the_oldest_compiled_programs_are_deleted_first(tmp_path, monkeypatch):
     for number in range(4):
         path = tmp_path / f"key {number % 2}" / f"{number}.pb"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"x" * 100)
         os.utime(path, (number, number))
+    (tmp_path / "key 0" / "renamed.pb").symlink_to("gone")  # as if another process renamed the file
+    monkeypatch.setattr(gpu_environment.pathlib.Path, "is_file", lambda path: True)
     gpu_environment.keep_newest(tmp_path, 250)
+    monkeypatch.undo()
+    (tmp_path / "key 0" / "renamed.pb").unlink()
     assert sorted(path.name for path in tmp_path.glob("*/*")) == ["2.pb", "3.pb"]
 
 

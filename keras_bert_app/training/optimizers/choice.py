@@ -57,7 +57,7 @@ def learning_rate_factors(
 ) -> dict[str, float]:
     """The factor of the learning rate for each variable, as dict path -> factor.
 
-    The factor of the heads is 1, but the shares of a mix of layers have mix_rate_factor. The factor of each layer is
+    The factor of heads and decoders is 1, but the shares of a mix of layers have mix_rate_factor. The factor of each layer is
     layer_decay times the factor of the layer above. Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A)
     use such a layer-wise decay.
 
@@ -83,9 +83,9 @@ def depth(path: str, num_hidden_layers: int) -> int:
         num_hidden_layers: number of the encoder's layers.
 
     Returns:
-        0 for embeddings, 1 for the lowest layer, num_hidden_layers + 1 for heads.
+        0 for embeddings, 1 for the encoder's lowest layer, num_hidden_layers + 1 for heads and decoders.
     """
-    if match := re.search(r"layer_(\d+)/", path):
+    if match := re.match(r"encoder/layer_(\d+)/", path):
         return 1 + int(match[1])
     return 0 if path.startswith("encoder/embeddings/") else num_hidden_layers + 1
 
