@@ -57,9 +57,9 @@ def learning_rate_factors(
 ) -> dict[str, float]:
     """The factor of the learning rate for each variable, as dict path -> factor.
 
-    The factor of heads and decoders is 1, but the shares of a mix of layers have mix_rate_factor. The factor of each layer is
-    layer_decay times the factor of the layer above. Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A)
-    use such a layer-wise decay.
+    The factor of heads and decoders is 1, but the shares of a mix of layers have mix_rate_factor. The factor of each
+    layer is layer_decay times the factor of the layer above. Howard and Ruder 2018 and ELECTRA (Clark et al. 2020,
+    appendix A) use such a layer-wise decay.
 
     Args:
         paths: paths of the variables.

@@ -319,7 +319,7 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
     decoder = ["decoder/layer_0/query/kernel", "decoder/layer_5/query/kernel"]
     assert choice.learning_rate_factors(decoder, 2, 0.0) == dict.fromkeys(
         decoder, 1.0
-    )  # a decoder is new, as a head is
+    )
     # The masked-LM head's own output table belongs to the head.
     assert choice.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
