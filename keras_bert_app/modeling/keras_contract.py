@@ -14,6 +14,26 @@ PACKAGE = "keras_bert_app"  # Keras registers the classes and functions of this 
 registered = keras.saving.register_keras_serializable(PACKAGE)
 
 
+@dataclasses.dataclass(frozen=True)
+class Uncast:
+    """Tensors that Keras hands to a layer as they are. It casts other float tensors to the layer's compute type.
+
+    Attributes:
+        values: the tensors, in any structure.
+    """
+
+    values: Any
+
+    @staticmethod
+    def values_of(argument: Any) -> Any:
+        """The tensors of an argument that may be an Uncast, or anything else.
+
+        Args:
+            argument: Uncast, or what stands for itself.
+        """
+        return argument.values if isinstance(argument, Uncast) else argument
+
+
 class Configured:
     """A mixin with get_config and from_config for classes that keep the arguments of their constructor.
 

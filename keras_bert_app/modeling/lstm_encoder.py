@@ -10,7 +10,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.character_vectors import CharacterVectors
 from keras_bert_app.modeling.embeddings import check_length
 from keras_bert_app.modeling.execution import PLAIN, Execution
-from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
+from keras_bert_app.modeling.keras_contract import Configured, Uncast, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dropout, dropped, rows_at, uniform_initializer, with_bias
 from keras_bert_app.modeling.lstm import forget_nothing, states_of_gates
 
@@ -74,7 +74,8 @@ class LstmLayer(Configured, keras.layers.Layer):
     Call arguments:
         inputs: list of [B, S, F], the input of each direction.
         mask: int32 [B, S], 1 or 0. At a 0 the output is 0, and the next place starts from a zero state.
-        state: (output [B, P], cell [B, U]) of the forward direction before the first place; None for zeros.
+        state: (output [B, P], cell [B, U]) of the forward direction before the first place; None for zeros. An Uncast
+            keeps the cells float32.
         dropout_stem: backend.stem of the step's seed, or None for inference.
         execution: Execution. How ops are executed.
 
@@ -135,7 +136,7 @@ class LstmLayer(Configured, keras.layers.Layer):
             ops.stack(kernels),
             masks,
             ops.stack(projections) if projections else None,
-            self._first(state, gates),
+            self._first(Uncast.values_of(state), gates),
             self.config.state_clip,
             execution,
         )
@@ -182,7 +183,7 @@ class LstmEncoder(Configured, keras.Model):
         return_attention_scores: bool. Must be False.
         output_positions: int32 [B, P]. Positions of the last layer's output to return; None for all.
         states: list of (output [B, P], cell [B, U]) of the forward direction of each layer before the first place;
-            None for zeros.
+            None for zeros. An Uncast of this list keeps the cells float32.
         execution: Execution. How ops are executed.
         training: bool or None. See keras_contract.seed_of_call.
 
@@ -243,6 +244,7 @@ class LstmEncoder(Configured, keras.Model):
         check_length(inputs["input_word_ids"], self.config)
         dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         ids, mask = inputs["input_word_ids"], inputs["input_mask"]
+        states = Uncast.values_of(states)
         return self._outputs(ids, mask, backend.stem(dropout_seed), output_positions, states, execution)
 
     def _outputs(self, ids, mask, dropout_stem, output_positions, states, execution):
@@ -253,7 +255,8 @@ class LstmEncoder(Configured, keras.Model):
         encoder_outputs, forward_states = [], []
         for number, layer in enumerate(self.lstm_layers):
             x = keras.ops.split(x, self.config.num_directions, axis=-1)
-            outputs, cells = layer(x, mask, states and states[number], dropout_stem, execution=execution)
+            state = states and Uncast(states[number])
+            outputs, cells = layer(x, mask, state=state, dropout_stem=dropout_stem, execution=execution)
             forward_states.append((outputs[0], cells))
             if self.config.has_projection and number:
                 outputs = [output + before for output, before in zip(outputs, directions, strict=True)]
@@ -322,6 +325,6 @@ class LstmEncoder(Configured, keras.Model):
         del place
         ids = keras.ops.expand_dims(ids, 1)
         inputs = {"input_word_ids": ids, "input_mask": keras.ops.ones_like(ids)}
-        outputs = self(inputs, states=cache, execution=execution)
+        outputs = self(inputs, states=Uncast(cache), execution=execution)
         states = [(output[:, -1], cells[-1]) for output, cells in outputs["forward_states"]]
         return outputs["sequence_output"], states

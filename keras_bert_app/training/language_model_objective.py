@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.modeling import carried_states
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Uncast
 from keras_bert_app.training.baselines import NgramBaselines, NgramCounts
 from keras_bert_app.training.losses import classification_sums
 
@@ -111,7 +112,7 @@ class LstmObjective(LanguageModelObjective):
     def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
         """See LanguageModelObjective.outputs. With carried states also new_states, those after the rows."""
         table = model.carried_states if "continues" in batch else None
-        states = None if table is None else carried_states.states_of(table, batch, model.config)
+        states = None if table is None else Uncast(carried_states.states_of(table, batch, model.config))
         outputs = model(batch, dropout_seed=dropout_seed, heads_only=True, states=states, execution=execution)
         if table is not None:
             outputs["new_states"] = carried_states.new_table(outputs["forward_states"], batch, table.shape)

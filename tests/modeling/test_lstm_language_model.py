@@ -158,6 +158,17 @@ def test_reading_place_by_place_after_a_prompt_equals_the_whole_pass(num_read):
         np.testing.assert_allclose(logits, whole[:, place], atol=1e-5)
 
 
+def test_cells_stay_float32_from_place_to_place_in_bfloat16():
+    encoder, ids = randomized(make_encoder(AWD, dtype="mixed_bfloat16")), random_ids()
+    whole = encoder(batch_of(ids))["forward_states"]
+    cache = encoder.start(tf.constant(ids), 17, tf.constant(3))
+    for place in range(3, ids.shape[1]):
+        _, cache = encoder.step(tf.constant(ids[:, place]), tf.constant(place), cache)
+    for (_, cell), (_, cells) in zip(cache, whole, strict=True):
+        assert cell.dtype == tf.float32
+        np.testing.assert_allclose(cell, cells[-1], atol=1e-6)
+
+
 def test_a_prompt_may_fill_all_positions():
     model, ids = randomized(make_pretrainer(AWD)), random_ids(length=17)
     cache = model.encoder.start(tf.constant(ids), 17, tf.constant(16))

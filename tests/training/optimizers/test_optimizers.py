@@ -317,9 +317,7 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
     mixes = ["scalar_mix/scores", "output_mix/scores", "scalar_mix/gamma", "encoder/layer_1/output/kernel"]
     assert list(choice.learning_rate_factors(mixes, 2, 0.5, 20.0).values()) == [20.0, 20.0, 1.0, 0.5]
     decoder = ["decoder/layer_0/query/kernel", "decoder/layer_5/query/kernel"]
-    assert choice.learning_rate_factors(decoder, 2, 0.0) == dict.fromkeys(
-        decoder, 1.0
-    )
+    assert choice.learning_rate_factors(decoder, 2, 0.0) == dict.fromkeys(decoder, 1.0)
     # The masked-LM head's own output table belongs to the head.
     assert choice.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
