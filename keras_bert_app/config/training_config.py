@@ -86,7 +86,12 @@ class TrainingConfig:
         minimum=0.0,
         most=1.0,
     )
-    num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
+    num_warmup_steps: int = field(
+        -1,
+        "Steps of linear warm-up; -1: a tenth of num_train_steps. With --train_minutes the clock counts: the warm-up "
+        "takes num_warmup_steps / num_train_steps of the time. --warmup_share gives this share directly.",
+        minimum=-1,
+    )
     warmup_share: float = field(
         0.0,
         "--num_warmup_steps as a share of the run: of --train_minutes, or else of the steps.",

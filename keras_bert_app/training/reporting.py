@@ -61,8 +61,13 @@ class Reporter:
         self.began = self.last_line = time.monotonic()
         if active:
             self.path = work_directory.path_in(workdir, "metrics.jsonl")
-            self.evaluated_steps = _drop_later_steps(self.path, first_step)
-            self.events = tf.summary.create_file_writer(work_directory.path_in(workdir, "events"))
+            self.evaluated_steps, has_dropped = _drop_later_steps(self.path, first_step)
+            events = work_directory.path_in(workdir, "events")
+            if has_dropped and storage.is_directory(events):
+                storage.remove_tree(events)  # TensorBoard would show the dropped steps, too
+            self.events = tf.summary.create_file_writer(events)
+            for row in read_metrics(workdir) if has_dropped else ():
+                self._write_events(row["step"], {name: value for name, value in row.items() if name != "step"})
 
     def live(self, step: int, figures: Callable[[], Mapping[str, float]], seconds_left: float | None = None) -> None:
         """Updates the progress line. A stream that is not a terminal gets a line only from time to time.
@@ -139,10 +144,13 @@ class Reporter:
         row = {"step": int(step), **{name: as_written(value) for name, value in figures.items()}}
         with tf.io.gfile.GFile(self.path, "a") as file:
             file.write(json.dumps(row) + "\n")
+        self._write_events(step, figures)
+        self.events.flush()
+
+    def _write_events(self, step, figures):
         with self.events.as_default(step=step):
             for name, value in figures.items():
                 tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
-        self.events.flush()
 
     def say(self, text: str) -> None:
         """Prints a line that stays.
@@ -259,12 +267,12 @@ def _drop_later_steps(path, step):
     """Drops the lines of steps after the resumed checkpoint, because the run writes them again.
 
     Returns:
-        set of the steps whose evaluation is among the remaining lines.
+        (set of the steps whose evaluation is among the remaining lines, whether a line was dropped).
     """
     if not storage.exists(path):
-        return set()
-    kept, evaluated_steps = [], set()
-    for line in _lines_of(path):
+        return set(), False
+    lines, kept, evaluated_steps = _lines_of(path), [], set()
+    for line in lines:
         try:
             row = json.loads(line)
             if row["step"] <= step:
@@ -274,4 +282,4 @@ def _drop_later_steps(path, step):
         except (ValueError, KeyError):
             continue  # a line that a kill cut off
     storage.write_whole(path, "".join(line + "\n" for line in kept))
-    return evaluated_steps
+    return evaluated_steps, len(kept) < len(lines)

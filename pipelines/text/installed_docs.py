@@ -132,7 +132,7 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
         node = stack.pop()
         if isinstance(node, ast.Expr):
             value = node.value
-            if isinstance(value, ast.Call) and "doc" in ast.unparse(value.func):
+            if isinstance(value, ast.Call) and "doc" in _source_of(value.func):
                 arguments = [a for group in value.args for a in getattr(group, "elts", [group])]
                 texts = [a for a in arguments if isinstance(a, ast.Constant)]
             else:
@@ -143,6 +143,13 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
                 children = getattr(node, field, None)
                 if isinstance(children, list):
                     stack += reversed(children)
+
+
+def _source_of(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except RecursionError:  # hundreds of chained calls, which add no documentation
+        return ""
 
 
 def _topics(tree: ast.Module) -> Iterator[str]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.util import event_pb2
 
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.training import loop, outlook, pace, pretraining_start, reporting, steps, window
@@ -250,3 +251,25 @@ def test_the_outlook_of_a_long_run_without_a_recipe_on_a_cpu_gives_its_duration_
     assert outlook.lines(start_of(train_minutes=60.0), 12, 1.476, 3000.0) == []
     monkeypatch.setattr(outlook.strategies, "device_kind", lambda strategy: "GPU")
     assert outlook.lines(start_of(), 12, 1.476, 147_582.0) == []
+
+
+def test_tensorboard_loses_the_steps_that_a_resumed_run_takes_again(tmp_path):
+    workdir = str(tmp_path / "run")
+
+    def write(first_step, steps, loss):
+        reporter = reporting.Reporter(workdir, first_step, RUN, None, None)
+        for step in steps:
+            reporter.write(step, {"loss": loss})
+        reporter.events.close()
+
+    os.makedirs(workdir)
+    write(0, (1, 2, 3), 5.0)
+    write(2, (3, 4), 7.0)
+    found = [
+        (event.step, float(tf.make_ndarray(value.tensor)))
+        for path in sorted(tf.io.gfile.glob(f"{workdir}/events/*"))
+        for record in tf.data.TFRecordDataset(path).as_numpy_iterator()
+        for event in [event_pb2.Event.FromString(record)]
+        for value in event.summary.value
+    ]
+    assert sorted(found) == [(1, 5.0), (2, 5.0), (3, 7.0), (4, 7.0)]

@@ -68,6 +68,7 @@ def test_files_without_usable_docstrings_give_nothing(tmp_path):
         "no_docstring.py": "x = 'This is a string but not a docstring. It is assigned to a name.'\n",
         "one_sentence.py": '"""This document has only the one sentence."""\n',
         "deep.py": "x = " + "(" * 500 + ")" * 500,
+        "chained.py": "builder()" + ".add(1)" * 400,
         "notes.txt": two_sentences("text"),
     })  # fmt: skip
     assert list(installed_documents(roots)) == []
