@@ -36,7 +36,8 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
     """The batches of an epoch, in random order. Together they have every unit once.
 
     With length buckets, the function sorts the units of _POOL batches by length before it divides them into batches.
-    Then it shuffles the batches. For triplets it sorts groups of units of one label, and these groups stay together.
+    Then it shuffles the batches. Units of triplets are not sorted, because batches need several labels, and several
+    units of each: groups of units of one label stand together, in random order.
 
     Args:
         features: Features.
@@ -52,7 +53,7 @@ def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[Ba
         batches = _by_tokens(features, run, order)
     elif run.vector_loss == "triplet":
         groups = _groups_of_labels(features.labels["labels"], order, generator)
-        batches = _consecutive(_groups_by_length(groups, features.work(), size) if run.length_buckets else groups, size)
+        batches = _consecutive(groups, size)
     elif not run.length_buckets:
         return _consecutive([order], size)
     else:
@@ -88,12 +89,6 @@ def _consecutive(groups, size):
     """Batches of `size` units from groups of units, in the order of the groups."""
     order = np.concatenate(groups)
     return [Batch(order[start : start + size], size) for start in range(0, len(order), size)]
-
-
-def _groups_by_length(groups, work, size):
-    """Groups of units in pools of about _POOL batches. In a pool they are sorted by the work of their units."""
-    pools = np.cumsum([len(group) for group in groups]) // (_POOL * size)
-    return [groups[number] for number in np.lexsort(([work[group].mean() for group in groups], pools))]
 
 
 def _groups_of_labels(labels, order, generator):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
 from keras_bert_app.runs import checkpoint_averages, checkpoints
 from keras_bert_app.tasks import predicting, scoring
 from keras_bert_app.tasks.features import Features
@@ -29,7 +30,7 @@ class Scorer:
         first_step: int. The step from which the run continues. The scorer ignores later rows of metrics.jsonl.
 
     Attributes:
-        kept: (step, score) of the best weights on disk up to first_step, and later of new ones; None without.
+        kept: (step, score, whether they are a mean of checkpoints) of the best weights on disk; None without.
         history: list of (step, score by the first metric of the task).
         average: dict with steps and score of the mean of the newest checkpoints. {} before evaluate_average.
     """
@@ -58,18 +59,24 @@ class Scorer:
             for row in reporting.read_metrics(workdir)
             if f"eval_{self.metric}" in row and row["step"] <= first_step
         ]
-        self.kept = self._kept_before(first_step)
-        if self.chief:
+        best = checkpoints.best_checkpoints(workdir)
+        earlier = [each for each in best if checkpoints.step_of(each) <= first_step]
+        # Runs of an earlier version may have lost the best weights of earlier steps. Then later ones are better than
+        # none. If not, the chief removes the later ones, and no process reads them.
+        if self.history and not earlier:
+            earlier = best
+        elif self.chief:
             checkpoints.forget_best(workdir, after=first_step)
+        self.kept = self._about(earlier[-1]) if earlier else None
 
-    def _kept_before(self, first_step):
-        # The chief removes the weights of later steps, so other processes must not read them.
-        best = [each for each in checkpoints.best_checkpoints(self.workdir) if checkpoints.step_of(each) <= first_step]
-        if not best:
+    def _about(self, directory):
+        """What `kept` says about best weights; None if they are damaged or have no score."""
+        try:
+            manifest = checkpoints.read_manifest(directory, verify=False)
+        except UserError:
             return None
-        manifest = checkpoints.read_manifest(best[-1], verify=False)
         score = manifest.get("figures", {}).get(f"eval_{self.metric}")
-        return None if score is None else (manifest["step"], reporting.as_written(score))
+        return None if score is None else (manifest["step"], reporting.as_written(score), "mean_of_steps" in manifest)
 
     def logits(
         self, features: Features, should_stop: Callable[[], bool] = lambda: False, times: int = 1
@@ -125,7 +132,7 @@ class Scorer:
         return self.decoded(examples, self.data.dev, logits, dataclasses.replace(self.run, **fields)), fields
 
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
-        """Scores the model, and keeps its weights if the score is higher than all earlier scores.
+        """Scores the model, and keeps its weights if the score is higher than that of the kept weights.
 
         Args:
             step: int. The number of steps so far.
@@ -140,7 +147,7 @@ class Scorer:
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier_scores = [score for at, score in self.history if at < step]
         score = reporting.as_written(scores[self.metric])  # a resumed run reads rounded scores
-        is_best = self._is_best(step, score)
+        is_best = self._is_best(step, score, False)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
         strategies.wait_for_all(self.strategy)  # from here on, every process may read the best weights
@@ -167,7 +174,7 @@ class Scorer:
         checkpoint_averages.load_mean(directories, self.model)
         scores = self._scores()
         score, last_step = reporting.as_written(scores[self.metric]), steps[-1]
-        is_best = self._is_best(last_step, score)
+        is_best = self._is_best(last_step, score, True)
         if is_best and self.chief:
             figures = {f"eval_{name}": float(value) for name, value in scores.items()}
             checkpoints.save_best(self.workdir, self.model, last_step, figures, steps)
@@ -178,11 +185,11 @@ class Scorer:
             + (" (the best so far)" if is_best else "")
         )
 
-    def _is_best(self, step, score):
+    def _is_best(self, *about):
         """Whether weights are better than the kept ones, or are the same. Then they are the kept ones from now on."""
-        is_best = self.kept is None or score > self.kept[1] or (step, score) == self.kept
+        is_best = self.kept is None or about[1] > self.kept[1] or about == self.kept
         if is_best:
-            self.kept = step, score
+            self.kept = about
         return is_best
 
     def _scores(self, should_stop=lambda: False):

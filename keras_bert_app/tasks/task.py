@@ -397,14 +397,28 @@ def names_in_answers(examples: Sequence[Any]) -> list[str]:
     """The names of examples in files of answers.
 
     Groups may use the same names. If there are several groups, the name of an example with a group is
-    GROUP:NAME.
+    GROUP:NAME. Several files may use the same names, too. The later ones are then "NAME (2)", "NAME (3)" and so on.
     """
     groups = [getattr(example, "group", "") for example in examples]
-    return (
+    return _distinct(
         [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples, strict=True)]
         if len(set(groups)) > 1
         else [example.guid for example in examples]
     )
+
+
+def _distinct(names):
+    """The names, where a name that occurs again has a number behind it."""
+    known, numbers = set(names), {}
+    for place, name in enumerate(names):
+        numbers[name] = number = numbers.get(name, 0) + 1
+        if number == 1:
+            continue
+        while f"{name} ({number})" in known:
+            number += 1
+        numbers[name], names[place] = number, f"{name} ({number})"
+        known.add(names[place])
+    return names
 
 
 def _as_flag(value):

@@ -85,7 +85,7 @@ def keep_newest(directory: pathlib.Path, most_bytes: int) -> None:
 
 
 def _is_writable(directory):
-    if not directory.is_absolute():  # "~" of a user without a home
+    if directory.parts[0] == "~":  # of a user without a home
         return False
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any]
         return _BEGINNING, "\n".join([*_assign(model, start.weights, start.run), *start.weight_lines])
     lines = f"from scratch, seed {start.run.seed}"
     if start.existing.unfinished:
-        lines += f"; the saving of {', '.join(start.existing.unfinished)} was interrupted"
+        lines += f"; the saving or removal of {', '.join(start.existing.unfinished)} was interrupted"
     return _BEGINNING, lines
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import resource
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 import tensorflow as tf
+from tensorflow.core.util import event_pb2
 
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.runs import work_directory
@@ -63,11 +65,9 @@ class Reporter:
             self.path = work_directory.path_in(workdir, "metrics.jsonl")
             self.evaluated_steps, has_dropped = _drop_later_steps(self.path, first_step)
             events = work_directory.path_in(workdir, "events")
-            if has_dropped and storage.is_directory(events):
-                storage.remove_tree(events)  # TensorBoard would show the dropped steps, too
+            if has_dropped:
+                _drop_later_events(events, first_step)
             self.events = tf.summary.create_file_writer(events)
-            for row in read_metrics(workdir) if has_dropped else ():
-                self._write_events(row["step"], {name: value for name, value in row.items() if name != "step"})
 
     def live(self, step: int, figures: Callable[[], Mapping[str, float]], seconds_left: float | None = None) -> None:
         """Updates the progress line. A stream that is not a terminal gets a line only from time to time.
@@ -144,13 +144,10 @@ class Reporter:
         row = {"step": int(step), **{name: as_written(value) for name, value in figures.items()}}
         with tf.io.gfile.GFile(self.path, "a") as file:
             file.write(json.dumps(row) + "\n")
-        self._write_events(step, figures)
-        self.events.flush()
-
-    def _write_events(self, step, figures):
         with self.events.as_default(step=step):
             for name, value in figures.items():
                 tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
+        self.events.flush()
 
     def say(self, text: str) -> None:
         """Prints a line that stays.
@@ -283,3 +280,23 @@ def _drop_later_steps(path, step):
             continue  # a line that a kill cut off
     storage.write_whole(path, "".join(line + "\n" for line in kept))
     return evaluated_steps, len(kept) < len(lines)
+
+
+def _drop_later_events(directory, step):
+    """Drops the events of steps after the resumed checkpoint. TensorBoard would show them beside the new ones."""
+    for name in storage.list_directory(directory):
+        path, kept, has_later = os.path.join(directory, name), [], False
+        try:
+            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+                if event_pb2.Event.FromString(record).step <= step:
+                    kept.append(record)
+                else:
+                    has_later = True
+        except tf.errors.DataLossError:  # a kill cut the last record
+            pass
+        if has_later:
+            new = os.path.join(directory, "rewritten")
+            with tf.io.TFRecordWriter(new) as writer:
+                for record in kept:
+                    writer.write(record)
+            tf.io.gfile.rename(new, path, overwrite=True)

@@ -123,6 +123,31 @@ def test_a_better_mean_of_an_earlier_end_stays_when_the_run_goes_on(ended_early,
     assert figures["best"].items() >= {"step": 8, "score": 0.9, "mean_of_steps": [6, 8]}.items()
 
 
+def test_a_mean_that_is_only_as_good_as_the_last_evaluation_does_not_replace_its_weights(
+    ended_early, table_dir, tmp_path
+):
+    workdir = str(tmp_path / "run")
+    shutil.copytree(ended_early[0], workdir)
+    model = FinetunedRun(workdir).model
+    score = reporting.as_written(ended_early[1]["best"]["score"])
+    checkpoints.save_best(workdir, model, 9, {"eval_accuracy": score, "eval_f1": 0.5})  # as if step 9 were the best
+    figures, output = run_on(workdir, table_dir, **_EARLY, average_checkpoints=2)
+    assert "mean of the checkpoints of steps 8, 9" in output and "the best so far" not in output.split("mean of")[1]
+    assert "mean_of_steps" not in figures["best"] and figures["best"]["step"] == 9
+
+
+def test_later_best_weights_stay_if_the_earlier_ones_are_lost(ended_early, table_dir, tmp_path):
+    workdir = str(tmp_path / "run")
+    shutil.copytree(ended_early[0], workdir)
+    (best,) = checkpoints.best_checkpoints(workdir)
+    os.rename(best, best.replace("00000003", "00000009"))  # as a run of an earlier version leaves it
+    for directory in checkpoints.list_checkpoints(workdir):
+        if checkpoints.step_of(directory) > 4:
+            shutil.rmtree(directory)
+    run_on(workdir, table_dir, **_EARLY)
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000009"]
+
+
 def test_a_checkpoint_whose_removal_was_interrupted_is_none_of_the_run(ended_early, tmp_path, monkeypatch):
     workdir = str(tmp_path / "run")
     shutil.copytree(ended_early[0], workdir)

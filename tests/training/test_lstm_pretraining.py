@@ -92,6 +92,18 @@ def test_states_that_are_carried_from_row_to_row_give_the_logits_of_one_long_row
     assert not np.asarray(table)[1].any()
 
 
+def test_carried_cells_stay_float32_in_bfloat16():
+    model = make_pretrainer(PLAIN_AWD, seed=3, dtype="mixed_bfloat16")
+    ids = np.random.RandomState(0).randint(5, len(VOCABULARY), (2, 5)).astype(np.int32)
+    batch = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "stream_places": np.array([1, 0], np.int32)}
+    batch["continues"] = np.ones(2, np.int32)
+    cells = []
+    for cell in (1.0, 1.0 + 2**-12):  # bfloat16 has eight bits
+        model.carried_states = tf.fill([2, carried_states.width(PLAIN_AWD)], cell)
+        cells.append(LstmObjective().outputs(model, batch)["forward_states"][0][1])
+    assert cells[0].dtype == tf.float32 and np.abs(cells[0] - cells[1]).max() > 0
+
+
 @pytest.mark.parametrize(
     "config, objective",
     [

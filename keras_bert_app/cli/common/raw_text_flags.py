@@ -1,10 +1,12 @@
 """The flags of `ask` and `predict` for raw texts from the command line or from a file."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
 from absl import flags
 
+from keras_bert_app.cli.common import input_files
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines import storage
@@ -64,7 +66,8 @@ def check(texts: Sequence[str] = ()) -> None:
     path = flags.FLAGS["text_file"].value
     if path and given:
         raise UserError(f"--text_file and --{given[0]} were both given; give one of them")
-    if path and not storage.is_remote(path):
+    if path and not storage.is_remote(path) and (os.path.isdir(path) or not input_files.is_local_other(path)):
+        # A pipe can be read only once, so it is not opened here.
         next(text_sources.read_texts(path, "lines"), None)
 
 

@@ -286,20 +286,6 @@ def _null_odds(predictions):
     )
 
 
-def _distinct(names):
-    """The names, where a name that occurs again has a number behind it."""
-    known, numbers = set(names), {}
-    for place, name in enumerate(names):
-        numbers[name] = number = numbers.get(name, 0) + 1
-        if number == 1:
-            continue
-        while f"{name} ({number})" in known:
-            number += 1
-        numbers[name], names[place] = number, f"{name} ({number})"
-        known.add(names[place])
-    return names
-
-
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
     """Writes predictions.json and nbest_predictions.json, and null_odds.json for squad2.
 
@@ -307,9 +293,9 @@ def write_predictions(task: Task, directory: str, examples: Sequence[Example], p
     question has "" in predictions.json. With null_odds.json and a tuned threshold, the official script finds the same
     best_f1 as this program. Its best_exact is at most the best_exact of this program, because answers above the
     threshold are already empty. Several languages may use the same ids. The ids are then LANGUAGE:ID. Several files of
-    one language may, too. The later ones are then "ID (2)", "ID (3)" and so on.
+    one language may, too; see names_in_answers.
     """
-    ids = _distinct(names_in_answers(examples))
+    ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}
     if may_have_no_answer(task):
         files["null_odds"] = "null_odds"

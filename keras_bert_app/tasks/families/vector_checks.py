@@ -118,6 +118,8 @@ def check_judged(examples: Sequence[Any], run: FinetuningConfig, half: str = "")
     place, advice = examples[0].place, ""
     if half:
         place, advice = f"{place.rpartition(':')[0]}, {half}", "; give more rows, or --test_file"
+        if run.max_eval_examples:
+            advice += f", or raise --max_eval_examples={run.max_eval_examples}"
     if run.similarity_metric == "spearman" and len({example.label for example in examples}) < 2:
         raise UserError(
             f"{place}: all scores are {examples[0].label:g}; expected different ones, because spearman compares their "

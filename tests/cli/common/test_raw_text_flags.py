@@ -1,5 +1,8 @@
 """Examples of raw texts from flags and from plain text files."""
 
+import os
+import threading
+
 import pytest
 from absl import flags
 
@@ -56,6 +59,14 @@ def test_a_line_that_is_cut_is_said(rows, tmp_path, capsys):
         "1 lines hold invalid UTF-8; those bytes were left out",
         "1 lines are longer than 1 MB; the rest of them was left out",
     ]
+
+
+def test_a_pipe_is_read_once(rows, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text("a\nb\n"))
+    writer.start()
+    assert rows(("text",), f"--text_file={tmp_path}/pipe") == [{"text": "a"}, {"text": "b"}]
+    writer.join()
 
 
 def test_each_line_of_a_plain_file_is_an_example_with_tabs_between_its_texts(rows, tmp_path):

@@ -253,19 +253,17 @@ def test_examples_that_are_all_alone_are_refused_if_the_loss_compares_them():
 
 
 def test_examples_of_a_label_stand_together_in_a_batch():
-    labelled = [Example("", ("a " * (1 + n % 5),), "wxyz"[n % 4], "") for n in range(64)]
+    labelled = [Example("", ("a " * (1 + n % 4 + n % 3),), "wxyz"[n % 4], "") for n in range(256)]
     run = FinetuningConfig(task="similarity", vector_loss="triplet", global_batch_size=8, max_seq_length=8)
     features = text_vectors.featurize(TASK, labelled, tokenizer_of_words(), run, ())
-    padding = {}
     for buckets in (True, False):
         run = dataclasses.replace(run, length_buckets=buckets)
         plan = batch_plans.epoch_plan(features, run, 0)
-        assert sorted(unit for batch in plan for unit in batch.units) == list(range(64))
-        for batch in plan:
-            labels = [labelled[unit].label for unit in batch.units]
-            assert all(labels.count(label) >= 4 for label in labels)
-        padding[buckets] = sum(np.ptp(features.work()[batch.units]) for batch in plan)
-    assert padding[True] <= padding[False]
+        assert sorted(unit for batch in plan for unit in batch.units) == list(range(256))
+        batches = [[labelled[unit].label for unit in batch.units] for batch in plan]
+        assert all(labels.count(label) >= 4 for labels in batches for label in labels)
+        # Longer texts have other labels. Sorted by length, half of the batches or more would have one label.
+        assert sum(len(set(labels)) == 1 for labels in batches) < len(batches) / 2
 
 
 def tokenizer_of_words():
