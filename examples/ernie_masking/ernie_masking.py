@@ -169,7 +169,7 @@ def pretrain(directory, workdir, number, size, steps, seed, precision):
 
 def tasks(model, sentiment_dir, entities_dir, seed, precision):
     """Fine-tunes a model on both tasks. Yields (name of the metric, results)."""
-    settings = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "max_train_examples": 5000}
+    settings = {"seed": seed, "bias_correction": True, "max_seq_length": _LENGTH, "max_train_examples": 2500}
     settings |= {"precision": precision, "learning_rate": 4e-4}  # a rate for small models
     test = {"test_file": f"{sentiment_dir}/test.tsv", "text_columns": ("text_a",), "label_column": "label"}
     done = finetune(f"{model}-sentiment", "classification", sentiment_dir, model, pooling="mean", **settings, **test)
