@@ -16,7 +16,7 @@ from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, dev_halves, intervals, labelled_data, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
-from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, names_in_answers
+from keras_bert_app.tasks.task import SIMILARITY, TEXT_TO_TEXT, Examples, distinct_names
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
 from keras_bert_app.training.compilation import inference_execution
@@ -220,7 +220,7 @@ class FinetunedRun:
         with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
             self.task.family.write_predictions(self.task, temporary, examples, predictions)
             with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
-                for name, prediction in zip(names_in_answers(examples), predictions, strict=True):
+                for name, prediction in zip(distinct_names(examples), predictions, strict=True):
                     file.write(json.dumps({"guid": name, **prediction}, ensure_ascii=False) + "\n")
             for name, values in more.items():
                 results.write_json(os.path.join(temporary, f"{name}.json"), values)

@@ -397,18 +397,25 @@ def names_in_answers(examples: Sequence[Any]) -> list[str]:
     """The names of examples in files of answers.
 
     Groups may use the same names. If there are several groups, the name of an example with a group is
-    GROUP:NAME. Several files may use the same names, too. The later ones are then "NAME (2)", "NAME (3)" and so on.
+    GROUP:NAME.
     """
     groups = [getattr(example, "group", "") for example in examples]
-    return _distinct(
+    return (
         [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples, strict=True)]
         if len(set(groups)) > 1
         else [example.guid for example in examples]
     )
 
 
-def _distinct(names):
-    """The names, where a name that occurs again has a number behind it."""
+def distinct_names(examples: Sequence[Any]) -> list[str]:
+    """The names of examples in one file with the answers to several files, which may use the same names.
+
+    A name that occurs again has a number behind it: "NAME (2)", "NAME (3)" and so on.
+
+    Args:
+        examples: the examples of all files.
+    """
+    names = names_in_answers(examples)
     known, numbers = set(names), {}
     for place, name in enumerate(names):
         numbers[name] = number = numbers.get(name, 0) + 1

@@ -22,7 +22,7 @@ from keras_bert_app.tasks.families import answer_report, answer_spans, squad_sco
 from keras_bert_app.tasks.families.group_scores import with_groups
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
-from keras_bert_app.tasks.task import HEAD_FIELDS, Task, head_options, names_in_answers
+from keras_bert_app.tasks.task import HEAD_FIELDS, Task, distinct_names, head_options
 
 QUESTION_ANSWERING = "question_answering"
 READS = (*HEAD_FIELDS, "doc_stride", "max_query_length", "max_answer_length", "n_best_size")
@@ -293,9 +293,9 @@ def write_predictions(task: Task, directory: str, examples: Sequence[Example], p
     question has "" in predictions.json. With null_odds.json and a tuned threshold, the official script finds the same
     best_f1 as this program. Its best_exact is at most the best_exact of this program, because answers above the
     threshold are already empty. Several languages may use the same ids. The ids are then LANGUAGE:ID. Several files of
-    one language may, too; see names_in_answers.
+    one language may, too; see distinct_names.
     """
-    ids = names_in_answers(examples)
+    ids = distinct_names(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}
     if may_have_no_answer(task):
         files["null_odds"] = "null_odds"

@@ -18,7 +18,7 @@ from keras_bert_app.tasks.families import answer_spans
 from keras_bert_app.tasks.families import question_answering as qa
 from keras_bert_app.tasks.families.question_answering import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
-from keras_bert_app.tasks.task import names_in_answers
+from keras_bert_app.tasks.task import distinct_names
 from tests.cli.conftest import run as run_command  # noqa: F401  fixture
 from tests.tasks.conftest import finetuned
 
@@ -322,7 +322,7 @@ def test_equal_ids_of_several_files_keep_all_their_answers(tmp_path, answered):
         examples = [*examples, *(dataclasses.replace(examples[0], guid=id, place=file) for id in ids)]
     predictions = [*predictions, *({**predictions[0], "text": f"{number}"} for number in range(4))]
     qa.write_predictions(ONE, str(tmp_path), examples, predictions)
-    assert names_in_answers(examples)[-4:] == ["7", "7 (3)", "7 (2)", "7 (4)"]  # also in probabilities.jsonl
+    assert distinct_names(examples)[-4:] == ["7", "7 (3)", "7 (2)", "7 (4)"]  # also in probabilities.jsonl
     read = json.loads((tmp_path / "predictions.json").read_text())
     assert [read[name] for name in ("7", "7 (3)", "7 (2)", "7 (4)")] == ["0", "1", "2", "3"]
 
