@@ -1,7 +1,6 @@
 """Examples of raw texts from flags and from plain text files."""
 
 import os
-import threading
 
 import pytest
 from absl import flags
@@ -61,12 +60,12 @@ def test_a_line_that_is_cut_is_said(rows, tmp_path, capsys):
     ]
 
 
-def test_a_pipe_is_read_once(rows, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text("a\nb\n"))
-    writer.start()
-    assert rows(("text",), f"--text_file={tmp_path}/pipe") == [{"text": "a"}, {"text": "b"}]
-    writer.join()
+def test_a_pipe_is_read_once(rows):
+    reader, writer = os.pipe()
+    os.write(writer, b"a\nb\n")
+    os.close(writer)
+    assert rows(("text",), f"--text_file=/dev/fd/{reader}") == [{"text": "a"}, {"text": "b"}]
+    os.close(reader)
 
 
 def test_each_line_of_a_plain_file_is_an_example_with_tabs_between_its_texts(rows, tmp_path):
